@@ -1,0 +1,52 @@
+# Every target builds .venv by itself when it is missing or pyproject.toml changed.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+STAMP := $(VENV)/.installed
+PY := $(VENV)/bin/python
+# The first interpreter that really runs and is 3.10 or newer (a pyenv shim may exist and not run).
+FIND_PYTHON = for p in $(PYTHON) python3.11 python3.12 python3.10 python3.13 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1 && { echo $$p; break; }; done
+
+.PHONY: help demo test test-unit bench lint format clean venv
+
+help: ## what there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+venv: $(STAMP) ## build .venv (python >= 3.10)
+
+$(STAMP): pyproject.toml
+	@python=$$($(FIND_PYTHON)); \
+	if [ -z "$$python" ]; then echo "Python 3.10 or newer is needed; set PYTHON=/path/to/python" >&2; exit 1; fi; \
+	echo "building $(VENV) with $$python"; \
+	if [ ! -x $(PY) ] || ! $(PY) -c '' 2>/dev/null; then rm -rf $(VENV) && $$python -m venv $(VENV); fi
+	@extra=dev; command -v java >/dev/null 2>&1 || [ -n "$$JAVA_HOME" ] || extra=dev,jdk; \
+	$(VENV)/bin/pip install -q --disable-pip-version-check -e ".[$$extra]"
+	@echo "archiving Spark's classes, once (halves its start-up)"; $(PY) -m flintstream.spark.class_archive || true
+	@touch $(STAMP)
+
+demo: $(STAMP) ## run the demonstration
+	@$(VENV)/bin/flint demo
+
+test: $(STAMP) ## all tests
+	$(PY) -m pytest -q $(ARGS)
+
+test-unit: $(STAMP) ## the tests that need no Spark
+	$(PY) -m pytest -q tests/unit $(ARGS)
+
+bench: $(STAMP) ## ratios against peers and the bare Python loop
+	$(PY) -m bench $(ARGS)
+
+lint: $(STAMP) ## ruff, mypy, import-linter
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+format: $(STAMP) ## rewrite the code in the house style
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+clean: ## remove what was built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

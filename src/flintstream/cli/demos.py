@@ -1,0 +1,33 @@
+"""The demonstrations that ``flint demo`` runs: complete programs, one file each, shipped with the package."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Demo", "find_demos"]
+
+_FOLDER = Path(__file__).parent / "demo_programs"
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A program, its name on the command line, and the first line of its docstring."""
+
+    name: str
+    summary: str
+    path: Path
+
+
+def find_demos(folder: Path = _FOLDER) -> dict[str, Demo]:
+    """Returns the demonstrations by name; the word count, where there is one, comes first."""
+    paths = [path for path in folder.glob("*.py") if not path.name.startswith("_")]
+    paths.sort(key=lambda path: (path.stem != "word_count", path.stem))
+    demos = [Demo(path.stem.replace("_", "-"), _summary(path), path) for path in paths]
+    return {each.name: each for each in demos}
+
+
+def _summary(path: Path) -> str:
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return text.partition("\n")[0]

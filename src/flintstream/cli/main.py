@@ -1,0 +1,130 @@
+"""The ``flint`` command: runs programs, shows their plans, runs the demonstrations."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from flintstream import __version__
+from flintstream.cli.demos import Demo, find_demos
+from flintstream.cli.runner import ScriptFailedError, run_script
+
+__all__ = ["cli", "main"]
+
+_PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+_SCRIPT = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="flint")
+def cli() -> None:
+    """Runs Flink's DataStream programs in Python on Spark."""
+
+
+def _parse_settings(
+    _context: click.Context, _parameter: click.Parameter, pairs: Sequence[str]
+) -> dict[str, str]:
+    settings = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key.strip():
+            raise click.BadParameter(f"{pair!r} is not of the form key=value")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def _program_options(command: click.decorators.FC) -> click.decorators.FC:
+    """The options that ``run`` and ``info`` share."""
+    for decorate in (
+        click.argument("arguments", nargs=-1, type=click.UNPROCESSED),
+        click.argument("script", type=_SCRIPT),
+        click.option(
+            "--pyflink", is_flag=True, help="Let the program's `import pyflink` import flintstream."
+        ),
+        click.option(
+            "-D",
+            "settings",
+            multiple=True,
+            metavar="KEY=VALUE",
+            callback=_parse_settings,
+            help="Set an option.",
+        ),
+        click.option(
+            "-p", "--parallelism", type=click.IntRange(min=1), help="Parallelism, unless the program sets it."
+        ),
+    ):
+        command = decorate(command)
+    return command
+
+
+@cli.command(context_settings=_PASS_ON)
+@_program_options
+def run(
+    script: Path, arguments: tuple[str, ...], parallelism: int | None, settings: dict[str, str], pyflink: bool
+) -> None:
+    """Runs the program SCRIPT with ARGUMENTS."""
+    _run(script, arguments, _with_parallelism(settings, parallelism), pyflink=pyflink)
+
+
+@cli.command(context_settings=_PASS_ON)
+@_program_options
+def info(
+    script: Path, arguments: tuple[str, ...], parallelism: int | None, settings: dict[str, str], pyflink: bool
+) -> None:
+    """Prints the plan of the program SCRIPT without running its job."""
+    _run(script, arguments, _with_parallelism(settings, parallelism), pyflink=pyflink, plan_only=True)
+
+
+@cli.command()
+@click.argument("name", required=False)
+@click.option("-l", "--list", "list_only", is_flag=True, help="Only list the demonstrations.")
+def demo(name: str | None, list_only: bool) -> None:
+    """Runs the demonstration NAME, or the first one."""
+    demos = find_demos()
+    if not demos:
+        raise click.ClickException("no demonstration is installed.")
+    if list_only:
+        _print_demos(demos)
+        return
+    chosen = name or next(iter(demos))
+    if chosen not in demos:
+        raise click.ClickException(f"there is no demonstration {chosen!r}; there are: {', '.join(demos)}.")
+    _run(demos[chosen].path, (), {})
+
+
+def _print_demos(demos: dict[str, Demo]) -> None:
+    table = Table(box=None, show_header=False)
+    for each in demos.values():
+        table.add_row(each.name, each.summary)
+    Console().print(table)
+
+
+def _with_parallelism(settings: dict[str, str], parallelism: int | None) -> dict[str, str]:
+    return settings if parallelism is None else {**settings, "parallelism.default": str(parallelism)}
+
+
+def _run(
+    script: Path,
+    arguments: Sequence[str],
+    settings: dict[str, str],
+    *,
+    pyflink: bool = False,
+    plan_only: bool = False,
+) -> None:
+    try:
+        run_script(script, arguments, settings, pyflink=pyflink, plan_only=plan_only)
+    except ScriptFailedError as failure:
+        sys.stderr.write(failure.report)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def main() -> None:
+    """The entry point of the ``flint`` command."""
+    cli(prog_name="flint")

@@ -1,0 +1,76 @@
+"""Lets ``import pyflink.X`` import ``flintstream.X``, so that a PyFlink program runs unchanged."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+
+__all__ = ["pyflink_alias"]
+
+_ALIAS, _REAL = "pyflink", "flintstream"
+
+
+class _AliasLoader(importlib.abc.Loader):
+    """Hands out the real module under the alias's name: the same object, so classes stay identical."""
+
+    def __init__(self, real_name: str) -> None:
+        self._real_name = real_name
+        self._real_spec: importlib.machinery.ModuleSpec | None = None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self._real_name)
+        self._real_spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has just written the alias's spec into the real module.
+        module.__spec__ = self._real_spec
+
+
+class _AliasFinder(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != _ALIAS and not fullname.startswith(f"{_ALIAS}."):
+            return None
+        real_name = _REAL + fullname[len(_ALIAS) :]
+        try:
+            known = importlib.util.find_spec(real_name)
+        except ModuleNotFoundError:
+            known = None
+        if known is None:
+            raise ModuleNotFoundError(
+                f"No module named {fullname!r}: flintstream has no {real_name!r} to stand in for it",
+                name=fullname,
+            )
+        return importlib.machinery.ModuleSpec(
+            fullname, _AliasLoader(real_name), is_package=known.submodule_search_locations is not None
+        )
+
+
+@contextmanager
+def pyflink_alias(enabled: bool = True) -> Iterator[None]:
+    """While this is open, every import of ``pyflink`` finds flintstream, even where PyFlink is installed."""
+    if not enabled:
+        yield
+        return
+    hidden = _take_modules()
+    finder = _AliasFinder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        _take_modules()
+        sys.modules.update(hidden)
+
+
+def _take_modules() -> dict[str, ModuleType]:
+    names = [name for name in sys.modules if name == _ALIAS or name.startswith(f"{_ALIAS}.")]
+    return {name: sys.modules.pop(name) for name in names}

@@ -1,0 +1,426 @@
+"""The base of all types, and the types of single values: strings, numbers, dates and times.
+
+They are used through :mod:`flintstream.common.typeinfo`.
+"""
+
+from __future__ import annotations
+
+import datetime
+from abc import ABC
+from array import array
+from decimal import Decimal, InvalidOperation
+from enum import Enum
+from typing import Any, NoReturn
+
+from .java import java_only
+from .time import Instant
+
+__all__ = [
+    "BasicType",
+    "BasicTypeInfo",
+    "DateTypeInfo",
+    "InstantTypeInfo",
+    "SqlTimeTypeInfo",
+    "TimeTypeInfo",
+    "TimestampTypeInfo",
+    "TypeInformation",
+]
+
+_EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+class TypeInformation(ABC):  # noqa: B024 - the base of all types, made by Types
+    """What kind of values a stream, a state or a field holds. Made by :class:`Types`.
+
+    Example::
+
+        >>> from flintstream.common import Types
+        >>> Types.ROW_NAMED(["id", "name"], [Types.INT(), Types.STRING()])
+        RowTypeInfo(id: Integer, name: String)
+    """
+
+    def get_java_type_info(self) -> NoReturn:
+        """Not available: there is no JVM type behind this type."""
+        java_only("TypeInformation.get_java_type_info")
+
+    def need_conversion(self) -> bool:
+        """Whether the internal form of a value differs from the value itself."""
+        return False
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """A value in the plain form (ints and tuples) in which it is stored."""
+        return obj
+
+    def from_internal_type(self, obj: Any) -> Any:
+        """The value that :meth:`to_internal_type` made plain."""
+        return obj
+
+    def coerce(self, values: list[Any]) -> list[Any]:
+        """The block of values as the next operator sees them; the same list where nothing changes.
+
+        Raises TypeError, naming this type and the value, for a value that is not of this type.
+        """
+        return values
+
+    def _coerce_nullable(self, values: list[Any]) -> list[Any]:
+        """As :meth:`coerce`, for the fields of rows and the elements of lists, which may be None."""
+        if None not in values:
+            return self.coerce(values)
+        present = [value for value in values if value is not None]
+        coerced = self.coerce(present)
+        if coerced is present:
+            return values
+        following = iter(coerced)
+        return [None if value is None else next(following) for value in values]
+
+    def _refuse(self, value: Any, why: str = "") -> NoReturn:
+        shown = repr(value)
+        shown = shown if len(shown) <= 200 else shown[:200] + "..."
+        what = "None" if value is None else f"{shown} ({type(value).__name__})"
+        raise TypeError(f"{what} is not a value of the declared type {self}{': ' + why if why else ''}.")
+
+    def _identity(self) -> tuple[Any, ...]:
+        return ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._identity()))
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+
+class _EachValue(TypeInformation):
+    """A type whose values are converted one by one, unless all are already of one exact class."""
+
+    _exact: type = object
+
+    def coerce(self, values: list[Any]) -> list[Any]:
+        if {self._exact}.issuperset(map(type, values)):
+            return values
+        return [self._convert(value) for value in values]
+
+    def _convert(self, value: Any) -> Any:
+        raise NotImplementedError
+
+
+class BasicType(Enum):
+    """The simple types; their values are the names that are shown."""
+
+    STRING = "String"
+    BYTE = "Byte"
+    BOOLEAN = "Boolean"
+    SHORT = "Short"
+    INT = "Integer"
+    LONG = "Long"
+    FLOAT = "Float"
+    DOUBLE = "Double"
+    CHAR = "Char"
+    BIG_INT = "BigInteger"
+    BIG_DEC = "BigDecimal"
+    INSTANT = "Instant"
+
+
+_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
+
+
+class BasicTypeInfo(_EachValue):
+    """A simple type: a string, a number, a boolean.
+
+    Example::
+
+        >>> from flintstream.common import Types
+        >>> Types.INT().coerce([1, True, 2.0])
+        [1, 1, 2]
+    """
+
+    def __init__(self, basic_type: BasicType) -> None:
+        self._basic_type = basic_type
+
+    @property
+    def basic_type(self) -> BasicType:
+        """Which of the simple types this is."""
+        return self._basic_type
+
+    @staticmethod
+    def STRING_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        """As ``Types.STRING()``."""
+        return _StringTypeInfo(BasicType.STRING)
+
+    @staticmethod
+    def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        """As ``Types.BOOLEAN()``."""
+        return _BooleanTypeInfo(BasicType.BOOLEAN)
+
+    @staticmethod
+    def BYTE_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        """As ``Types.BYTE()``."""
+        return _IntegerTypeInfo(BasicType.BYTE)
+
+    @staticmethod
+    def SHORT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        """As ``Types.SHORT()``."""
+        return _IntegerTypeInfo(BasicType.SHORT)
+
+    @staticmethod
+    def INT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        """As ``Types.INT()``."""
+        return _IntegerTypeInfo(BasicType.INT)
+
+    @staticmethod
+    def LONG_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        """As ``Types.LONG()``."""
+        return _IntegerTypeInfo(BasicType.LONG)
+
+    @staticmethod
+    def FLOAT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        """As ``Types.FLOAT()``."""
+        return _FloatTypeInfo(BasicType.FLOAT)
+
+    @staticmethod
+    def DOUBLE_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        """As ``Types.DOUBLE()``."""
+        return _DoubleTypeInfo(BasicType.DOUBLE)
+
+    @staticmethod
+    def CHAR_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        """As ``Types.CHAR()``."""
+        return _CharTypeInfo(BasicType.CHAR)
+
+    @staticmethod
+    def BIG_INT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        """As ``Types.BIG_INT()``."""
+        return _IntegerTypeInfo(BasicType.BIG_INT)
+
+    @staticmethod
+    def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        """As ``Types.BIG_DEC()``."""
+        return _DecimalTypeInfo(BasicType.BIG_DEC)
+
+    @staticmethod
+    def INSTANT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        """As ``Types.INSTANT()``."""
+        return InstantTypeInfo(BasicType.INSTANT)
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self._basic_type,)
+
+    def __repr__(self) -> str:
+        return self._basic_type.value
+
+
+class _StringTypeInfo(BasicTypeInfo):
+    _exact = str
+
+    def _convert(self, value: Any) -> Any:
+        return str.__str__(value) if isinstance(value, str) else self._refuse(value)
+
+
+class _CharTypeInfo(BasicTypeInfo):
+    _exact = str
+
+    def coerce(self, values: list[Any]) -> list[Any]:
+        for value in values:
+            if not isinstance(value, str) or len(value) != 1:
+                self._refuse(value, "it holds exactly one character")
+        return values
+
+
+class _BooleanTypeInfo(BasicTypeInfo):
+    _exact = bool
+
+    def _convert(self, value: Any) -> Any:
+        if isinstance(value, int) or _is_numpy(value, "bui"):
+            return bool(value)
+        return self._refuse(value)
+
+
+class _IntegerTypeInfo(BasicTypeInfo):
+    _exact = int
+
+    def __init__(self, basic_type: BasicType) -> None:
+        super().__init__(basic_type)
+        bits = _BITS.get(basic_type)
+        self._range = None if bits is None else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+    def coerce(self, values: list[Any]) -> list[Any]:
+        values = super().coerce(values)
+        if self._range is not None and values:
+            low, high = self._range
+            if min(values) < low or max(values) > high:
+                wrong = next(value for value in values if not low <= value <= high)
+                self._refuse(wrong, f"it holds {low} to {high}")
+        return values
+
+    def _convert(self, value: Any) -> Any:
+        if isinstance(value, (int, float, Decimal)) or _is_numpy(value, "buif"):
+            try:
+                whole = int(value)
+            except (ValueError, OverflowError):
+                self._refuse(value)
+            if whole == value:
+                return whole
+            self._refuse(value, "its fraction would be lost")
+        return self._refuse(value)
+
+
+class _DoubleTypeInfo(BasicTypeInfo):
+    _exact = float
+
+    def _convert(self, value: Any) -> Any:
+        if isinstance(value, (int, float, Decimal)) or _is_numpy(value, "buif"):
+            try:
+                return float(value)
+            except OverflowError:
+                self._refuse(value, "it is too large")
+        return self._refuse(value)
+
+
+class _FloatTypeInfo(_DoubleTypeInfo):
+    def coerce(self, values: list[Any]) -> list[Any]:
+        # A C float holds 32 bits: going through an array rounds, and makes what is too large infinite, as
+        # Java does.
+        return array("f", super().coerce(values)).tolist()
+
+
+class _DecimalTypeInfo(BasicTypeInfo):
+    _exact = Decimal
+
+    def coerce(self, values: list[Any]) -> list[Any]:
+        values = super().coerce(values)
+        for value in values:
+            if not value.is_finite():
+                self._refuse(value, "it holds finite numbers only")
+        return values
+
+    def _convert(self, value: Any) -> Any:
+        if isinstance(value, Decimal):
+            return value
+        if isinstance(value, (int, float, str)):
+            try:
+                return Decimal(str(int(value) if isinstance(value, bool) else value))
+            except InvalidOperation:
+                self._refuse(value, "it is no number")
+        return self._refuse(value)
+
+
+class InstantTypeInfo(BasicTypeInfo):
+    """A point in time, an :class:`~flintstream.common.time.Instant`."""
+
+    _exact = Instant
+
+    def need_conversion(self) -> bool:
+        return True
+
+    def to_internal_type(self, obj: Instant) -> Any:
+        return obj.seconds * 1_000_000_000 + obj.nanos
+
+    def from_internal_type(self, obj: int) -> Any:
+        return Instant(*divmod(obj, 1_000_000_000))
+
+    def _convert(self, value: Any) -> Any:
+        return value if isinstance(value, Instant) else self._refuse(value)
+
+
+class DateTypeInfo(_EachValue):
+    """A calendar date, a ``datetime.date``; a datetime loses its time of day."""
+
+    EPOCH_ORDINAL = _EPOCH_ORDINAL
+    _exact = datetime.date
+
+    def need_conversion(self) -> bool:
+        return True
+
+    def to_internal_type(self, obj: datetime.date | None) -> Any:
+        return None if obj is None else obj.toordinal() - _EPOCH_ORDINAL
+
+    def from_internal_type(self, obj: int | None) -> Any:
+        return None if obj is None else datetime.date.fromordinal(obj + _EPOCH_ORDINAL)
+
+    def _convert(self, value: Any) -> Any:
+        if isinstance(value, datetime.datetime):
+            return value.date()
+        return value if isinstance(value, datetime.date) else self._refuse(value)
+
+
+class TimeTypeInfo(TypeInformation):
+    """A time of day in milliseconds, a ``datetime.time``; finer digits are cut off."""
+
+    EPOCH_ORDINAL = _EPOCH_ORDINAL
+
+    def need_conversion(self) -> bool:
+        return True
+
+    def to_internal_type(self, obj: datetime.time | None) -> Any:
+        if obj is None:
+            return None
+        return ((obj.hour * 60 + obj.minute) * 60 + obj.second) * 1_000_000 + obj.microsecond
+
+    def from_internal_type(self, obj: int | None) -> Any:
+        if obj is None:
+            return None
+        seconds, micros = divmod(obj, 1_000_000)
+        minutes, seconds = divmod(seconds, 60)
+        return datetime.time(*divmod(minutes, 60), seconds, micros)
+
+    def coerce(self, values: list[Any]) -> list[Any]:
+        for value in values:
+            if not isinstance(value, datetime.time):
+                self._refuse(value)
+            if value.utcoffset():
+                self._refuse(value, "it has no time zone; convert the time to UTC")
+        if all(value.microsecond % 1000 == 0 and value.tzinfo is None for value in values):
+            return values
+        return [value.replace(microsecond=value.microsecond // 1000 * 1000, tzinfo=None) for value in values]
+
+
+class TimestampTypeInfo(TypeInformation):
+    """A date and time of day in milliseconds without a time zone, a ``datetime.datetime``; finer digits are
+    cut off."""
+
+    def need_conversion(self) -> bool:
+        return True
+
+    def to_internal_type(self, obj: datetime.datetime | None) -> Any:
+        return (
+            None if obj is None else (obj.replace(tzinfo=None) - _EPOCH) // datetime.timedelta(microseconds=1)
+        )
+
+    def from_internal_type(self, obj: int | None) -> Any:
+        return None if obj is None else _EPOCH + datetime.timedelta(microseconds=obj)
+
+    def coerce(self, values: list[Any]) -> list[Any]:
+        for value in values:
+            if not isinstance(value, datetime.datetime):
+                self._refuse(value)
+            if value.utcoffset():
+                self._refuse(value, "it has no time zone; convert the datetime to UTC")
+        if all(value.microsecond % 1000 == 0 and value.tzinfo is None for value in values):
+            return values
+        return [value.replace(microsecond=value.microsecond // 1000 * 1000, tzinfo=None) for value in values]
+
+
+class SqlTimeTypeInfo(TypeInformation):
+    """The date and time types that SQL knows."""
+
+    @staticmethod
+    def DATE() -> DateTypeInfo:  # noqa: N802
+        """As ``Types.SQL_DATE()``."""
+        return DateTypeInfo()
+
+    @staticmethod
+    def TIME() -> TimeTypeInfo:  # noqa: N802
+        """As ``Types.SQL_TIME()``."""
+        return TimeTypeInfo()
+
+    @staticmethod
+    def TIMESTAMP() -> TimestampTypeInfo:  # noqa: N802
+        """As ``Types.SQL_TIMESTAMP()``."""
+        return TimestampTypeInfo()
+
+
+def _is_numpy(value: Any, kinds: str) -> bool:
+    return type(value).__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "?") in kinds

@@ -1,0 +1,205 @@
+"""Records to bytes and back, for connectors: schemas, encoders for files, and bulk writers."""
+
+from __future__ import annotations
+
+import codecs
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from .java import java_only
+from .typeinfo import TypeInformation, Types
+from .types import Row
+
+__all__ = [
+    "BulkWriterFactory",
+    "ByteArraySchema",
+    "DeserializationSchema",
+    "Encoder",
+    "RowFieldExtractorSchema",
+    "SerializationSchema",
+    "SimpleStringSchema",
+]
+
+
+class SerializationSchema(ABC):
+    """Makes the bytes of a record, for a sink.
+
+    Example::
+
+        class Lines(SerializationSchema):
+            def serialize(self, element):
+                return f"{element};".encode()
+    """
+
+    def open(self) -> None:  # noqa: B027 - opening is optional
+        """Called once in the slot, before the first record."""
+
+    @abstractmethod
+    def serialize(self, element: Any) -> bytes | None:
+        """The bytes of a record; None leaves it out."""
+
+    def serialize_block(self, elements: list[Any]) -> list[bytes | None]:
+        """As :meth:`serialize` for each record."""
+        return list(map(self.serialize, elements))
+
+
+class DeserializationSchema(ABC):
+    """Makes a record from bytes, for a source.
+
+    Example::
+
+        class Numbers(DeserializationSchema):
+            def deserialize(self, message):
+                return int(message)
+    """
+
+    def open(self) -> None:  # noqa: B027 - opening is optional
+        """Called once in the slot, before the first message."""
+
+    @abstractmethod
+    def deserialize(self, message: bytes) -> Any:
+        """The record in a message; None leaves the message out."""
+
+    def deserialize_block(self, messages: list[bytes]) -> list[Any]:
+        """As :meth:`deserialize` for each message."""
+        return list(map(self.deserialize, messages))
+
+    def is_end_of_stream(self, next_element: Any) -> bool:
+        """Whether the source ends with this record."""
+        return False
+
+    def get_produced_type(self) -> TypeInformation:
+        """The type of the records."""
+        return Types.PICKLED_BYTE_ARRAY()
+
+
+class SimpleStringSchema(SerializationSchema, DeserializationSchema):
+    """Strings, in an encoding.
+
+    Example::
+
+        >>> SimpleStringSchema().serialize("é")
+        b'\\xc3\\xa9'
+    """
+
+    def __init__(self, charset: str = "UTF-8") -> None:
+        self.charset = _checked_charset(charset)
+
+    def serialize(self, element: Any) -> bytes | None:
+        if not isinstance(element, str):
+            raise TypeError(f"SimpleStringSchema writes strings, not {element!r} ({type(element).__name__}).")
+        return element.encode(self.charset)
+
+    def deserialize(self, message: bytes) -> Any:
+        # Java puts a replacement character where bytes are no text; a poisoned message must not stop a job.
+        return str(message, self.charset, "replace")
+
+    def get_produced_type(self) -> TypeInformation:
+        return Types.STRING()
+
+
+class ByteArraySchema(SerializationSchema, DeserializationSchema):
+    """Bytes, as they are.
+
+    Example::
+
+        >>> ByteArraySchema().deserialize(b"ab")
+        b'ab'
+    """
+
+    def serialize(self, element: Any) -> bytes | None:
+        if not isinstance(element, (bytes, bytearray, memoryview)):
+            raise TypeError(f"ByteArraySchema writes bytes, not {element!r} ({type(element).__name__}).")
+        return bytes(element)
+
+    def deserialize(self, message: bytes) -> Any:
+        return bytes(message)
+
+    def get_produced_type(self) -> TypeInformation:
+        return Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+
+class RowFieldExtractorSchema(SerializationSchema):
+    """One field of a row, which holds bytes: for the key of a message whose value has its own schema.
+
+    Example::
+
+        >>> RowFieldExtractorSchema(1).serialize(Row("a", b"xy"))
+        b'xy'
+    """
+
+    def __init__(self, field_index: int) -> None:
+        if isinstance(field_index, bool) or not isinstance(field_index, int) or field_index < 0:
+            raise ValueError(f"field_index must be 0 or more, not {field_index!r}.")
+        self.field_index = field_index
+
+    def serialize(self, element: Any) -> bytes | None:
+        if not isinstance(element, (Row, tuple)):
+            raise TypeError(
+                f"RowFieldExtractorSchema reads rows, not {element!r} ({type(element).__name__})."
+            )
+        if self.field_index >= len(element):
+            raise ValueError(f"The row {element!r} has no field {self.field_index}.")
+        field = element[self.field_index]
+        if field is None:
+            return b""
+        if not isinstance(field, (bytes, bytearray)):
+            raise TypeError(
+                f"Field {self.field_index} of {element!r} must hold bytes, not {type(field).__name__}."
+            )
+        return bytes(field)
+
+
+class Encoder:
+    """Writes one record after another into a file.
+
+    Example::
+
+        >>> Encoder.simple_string_encoder().encode(1.5)
+        b'1.5\\n'
+    """
+
+    def __init__(self, encode: Callable[[Any], bytes]) -> None:
+        self._encode = encode
+
+    @staticmethod
+    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
+        """Each record as its text, on a line of its own."""
+        return Encoder(_Lines(_checked_charset(charset_name)))
+
+    def encode(self, element: Any) -> bytes:
+        """The bytes of a record, its separator included."""
+        return self._encode(element)
+
+
+class _Lines:
+    def __init__(self, charset: str) -> None:
+        self.charset = charset
+
+    def __call__(self, element: Any) -> bytes:
+        return f"{element}\n".encode(self.charset)
+
+
+class BulkWriterFactory:
+    """Makes writers for formats that hold many records in one structure, such as Parquet.
+
+    A format gives its own subclass with :meth:`create`; the sink calls ``add_element``, ``flush`` and
+    ``finish`` of the writer.
+    """
+
+    def create(self, stream: Any) -> Any:
+        """A writer onto an open binary file."""
+        raise NotImplementedError(f"{type(self).__name__} has no writer: use a factory that a format offers.")
+
+    def get_java_object(self) -> NoReturn:
+        """Not available: no Java object stands behind a factory."""
+        java_only("BulkWriterFactory.get_java_object")
+
+
+def _checked_charset(charset: str) -> str:
+    try:
+        codecs.lookup(charset)
+    except LookupError:
+        raise ValueError(f"Unknown charset {charset!r}.") from None
+    return charset

@@ -1,0 +1,128 @@
+"""Asynchronous functions, and when to try them again.
+
+All are imported from `flintstream.datastream.functions`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from flintstream.common.time import Time
+from flintstream.datastream.basic_functions import Function
+
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+
+class AsyncFunction(Function, Generic[IN, OUT]):
+    """Waits for something outside, many records at a time.
+
+        class LookUp(AsyncFunction):
+            async def async_invoke(self, value):
+                return [await self.client.get(value)]
+    """
+
+    @abstractmethod
+    async def async_invoke(self, value: IN) -> list[OUT]:
+        """The results for a record."""
+
+    def timeout(self, value: IN) -> list[OUT]:
+        """The results when `async_invoke` took too long; raises unless overridden."""
+        raise TimeoutError(f"{type(self).__name__}.async_invoke() has timed out for the record {value!r}")
+
+
+class AsyncRetryPredicate(ABC, Generic[OUT]):
+    """Which results and which exceptions call for another try."""
+
+    @abstractmethod
+    def result_predicate(self) -> Callable[[list[OUT]], bool] | None:
+        """Says of the results whether to try again; None for never."""
+
+    @abstractmethod
+    def exception_predicate(self) -> Callable[[Exception], bool] | None:
+        """Says of an exception whether to try again; None for never."""
+
+
+class AsyncRetryStrategy(ABC, Generic[OUT]):
+    """Whether and when to try again.
+
+    >>> strategy = AsyncRetryStrategy.fixed_delay(3, 100, None, lambda error: True)
+    >>> strategy.can_retry(3), strategy.can_retry(4), strategy.get_backoff_time_millis(1)
+    (True, False, 100)
+    """
+
+    @abstractmethod
+    def can_retry(self, current_attempts: int) -> bool:
+        """Whether the attempt of that number (from 1) may be made."""
+
+    @abstractmethod
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """How long to wait before that attempt."""
+
+    @abstractmethod
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """What calls for another try."""
+
+    @staticmethod
+    def no_restart() -> AsyncRetryStrategy[Any]:
+        """Never tries again."""
+        from flintstream.datastream.async_retry_strategies import NO_RETRY_STRATEGY
+
+        return NO_RETRY_STRATEGY
+
+    @staticmethod
+    def fixed_delay(
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: Callable[[list[Any]], bool] | None,
+        exception_predicate: Callable[[Exception], bool] | None,
+    ) -> AsyncRetryStrategy[Any]:
+        """Waits equally long before each of at most `max_attempts` tries."""
+        from flintstream.datastream.async_retry_strategies import FixedDelayRetryStrategy
+
+        return FixedDelayRetryStrategy(
+            max_attempts, backoff_time_millis, result_predicate, exception_predicate
+        )
+
+    @staticmethod
+    def exponential_backoff(
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: Callable[[list[Any]], bool] | None,
+        exception_predicate: Callable[[Exception], bool] | None,
+    ) -> AsyncRetryStrategy[Any]:
+        """Waits longer before each try, up to a limit."""
+        from flintstream.datastream.async_retry_strategies import ExponentialBackoffDelayRetryStrategy
+
+        return ExponentialBackoffDelayRetryStrategy(
+            max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
+        )
+
+
+class AsyncFunctionDescriptor:
+    """An asynchronous function with how it is to be called."""
+
+    class OutputMode(Enum):
+        """Whether results keep the order of their records."""
+
+        ORDERED = 0
+        UNORDERED = 1
+
+    def __init__(
+        self,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time,
+        capacity: int,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        output_mode: OutputMode,
+    ) -> None:
+        self.async_function = async_function
+        self.timeout = timeout
+        self.capacity = capacity
+        self.async_retry_strategy = async_retry_strategy
+        self.output_mode = output_mode

@@ -1,0 +1,139 @@
+"""Retry strategies for asynchronous functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from flintstream.datastream.async_functions import AsyncRetryPredicate, AsyncRetryStrategy
+
+__all__ = [
+    "NO_RETRY_STRATEGY",
+    "ExponentialBackoffDelayRetryStrategy",
+    "FixedDelayRetryStrategy",
+    "NoRetryStrategy",
+    "RetryPredicate",
+]
+
+OUT = TypeVar("OUT")
+_OnResult = Callable[[list[OUT]], bool]
+_OnException = Callable[[Exception], bool]
+
+
+class RetryPredicate(AsyncRetryPredicate[OUT], Generic[OUT]):
+    """A predicate made of two functions."""
+
+    def __init__(
+        self, result_predicate: _OnResult[OUT] | None, exception_predicate: _OnException | None
+    ) -> None:
+        self._result_predicate = result_predicate
+        self._exception_predicate = exception_predicate
+
+    def result_predicate(self) -> _OnResult[OUT] | None:
+        """Says of the results whether to try again."""
+        return self._result_predicate
+
+    def exception_predicate(self) -> _OnException | None:
+        """Says of an exception whether to try again."""
+        return self._exception_predicate
+
+
+class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
+    """Never tries again."""
+
+    def can_retry(self, current_attempts: int) -> bool:
+        """False."""
+        return False
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """-1: there is no next attempt."""
+        return -1
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """Nothing calls for another try."""
+        return RetryPredicate(None, None)
+
+
+class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
+    """Waits equally long before each try.
+
+    >>> FixedDelayRetryStrategy(3, 100, None, None).get_backoff_time_millis(2)
+    100
+    """
+
+    def __init__(
+        self,
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: _OnResult[OUT] | None,
+        exception_predicate: _OnException | None,
+    ) -> None:
+        _positive("FixedDelayRetryStrategy", max_attempts=max_attempts, backoff_time_millis=backoff_time_millis)
+        self._max_attempts = max_attempts
+        self._backoff_time_millis = backoff_time_millis
+        self._predicate = RetryPredicate[OUT](result_predicate, exception_predicate)
+
+    def can_retry(self, current_attempts: int) -> bool:
+        """Whether the attempt of that number is among the allowed ones."""
+        return current_attempts <= self._max_attempts
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """The same for each attempt."""
+        return self._backoff_time_millis
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """What calls for another try."""
+        return self._predicate
+
+
+class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
+    """Waits longer before each try: `initial_delay` times `multiplier` to the number of tries, up to a limit.
+
+    >>> strategy = ExponentialBackoffDelayRetryStrategy(5, 100, 300, 2.0, None, None)
+    >>> [strategy.get_backoff_time_millis(attempt) for attempt in (1, 2, 3)]
+    [100, 200, 300]
+    """
+
+    def __init__(
+        self,
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: _OnResult[OUT] | None,
+        exception_predicate: _OnException | None,
+    ) -> None:
+        _positive(
+            "ExponentialBackoffDelayRetryStrategy",
+            max_attempts=max_attempts,
+            initial_delay=initial_delay,
+            max_retry_delay=max_retry_delay,
+            multiplier=multiplier,
+        )
+        self._max_attempts = max_attempts
+        self._initial_delay = initial_delay
+        self._max_retry_delay = max_retry_delay
+        self._multiplier = multiplier
+        self._predicate = RetryPredicate[OUT](result_predicate, exception_predicate)
+
+    def can_retry(self, current_attempts: int) -> bool:
+        """Whether the attempt of that number is among the allowed ones."""
+        return current_attempts <= self._max_attempts
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """Longer with each attempt, up to the limit; records do not influence each other's delay."""
+        delay = self._initial_delay * self._multiplier ** max(current_attempts - 1, 0)
+        return self._initial_delay if current_attempts <= 1 else int(min(delay, self._max_retry_delay))
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """What calls for another try."""
+        return self._predicate
+
+
+def _positive(strategy: str, **options: float) -> None:
+    for name, value in options.items():
+        if not value > 0:
+            raise ValueError(f"{strategy}: {name} must be greater than zero, got {value!r}")
+
+
+NO_RETRY_STRATEGY: AsyncRetryStrategy[Any] = NoRetryStrategy()

@@ -1,0 +1,208 @@
+"""The user functions that see one or two records at a time: map, flat_map, filter, reduce, aggregate, keys, partitions.
+
+All are imported from `flintstream.datastream.functions`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flintstream.runtime.context import RuntimeContext
+
+
+class Function(ABC):  # noqa: B024 - the base of all user functions; each adds its own method
+    """Base of all user functions.
+
+    An instance is made in the program, shipped once to every subtask of its operator, and opened there. `open` is
+    called before the first record, `close` after the last one or after a failure.
+
+        class Tag(MapFunction):
+            def open(self, runtime_context):
+                self.subtask = runtime_context.get_index_of_this_subtask()
+
+            def map(self, value):
+                return self.subtask, value
+    """
+
+    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027 - optional to write
+        """Called once in each subtask before the first record: open connections, get state handles."""
+
+    def close(self) -> None:  # noqa: B027 - optional to write
+        """Called once in each subtask at the end, also after a failure: release what `open` took."""
+
+
+class MapFunction(Function):
+    """One result for each record.
+
+        class Double(MapFunction):
+            def map(self, value):
+                return value * 2
+    """
+
+    @abstractmethod
+    def map(self, value: Any) -> Any:
+        """The result for a record."""
+
+
+class CoMapFunction(Function):
+    """`map` over two connected streams; a result of None is dropped.
+
+        class Both(CoMapFunction):
+            def map1(self, value):
+                return f"left {value}"
+
+            def map2(self, value):
+                return f"right {value}"
+    """
+
+    @abstractmethod
+    def map1(self, value: Any) -> Any:
+        """The result for a record of the first stream."""
+
+    @abstractmethod
+    def map2(self, value: Any) -> Any:
+        """The result for a record of the second stream."""
+
+
+class FlatMapFunction(Function):
+    """Any number of results for each record.
+
+        class Words(FlatMapFunction):
+            def flat_map(self, value):
+                yield from value.split()
+    """
+
+    @abstractmethod
+    def flat_map(self, value: Any) -> Iterable[Any] | None:
+        """The results for a record: a generator, any iterable, or None for none."""
+
+
+class CoFlatMapFunction(Function):
+    """`flat_map` over two connected streams.
+
+        class Merge(CoFlatMapFunction):
+            def flat_map1(self, value):
+                yield from value
+
+            def flat_map2(self, value):
+                return None
+    """
+
+    @abstractmethod
+    def flat_map1(self, value: Any) -> Iterable[Any] | None:
+        """The results for a record of the first stream."""
+
+    @abstractmethod
+    def flat_map2(self, value: Any) -> Iterable[Any] | None:
+        """The results for a record of the second stream."""
+
+
+class ReduceFunction(Function):
+    """Combines two values of one type into one; must be associative.
+
+        class Largest(ReduceFunction):
+            def reduce(self, value1, value2):
+                return max(value1, value2)
+    """
+
+    @abstractmethod
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """The combination of the result so far and the next value. Leave both arguments as they are."""
+
+
+class AggregateFunction(Function):
+    """Aggregates values in an accumulator, whose type may differ from that of the values and of the result.
+
+        class Average(AggregateFunction):
+            def create_accumulator(self):
+                return 0, 0
+
+            def add(self, value, accumulator):
+                return accumulator[0] + value, accumulator[1] + 1
+
+            def get_result(self, accumulator):
+                return accumulator[0] / accumulator[1]
+
+            def merge(self, acc_a, acc_b):
+                return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+    """
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """A new accumulator, before the first value."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with the value added."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """The result that the accumulator stands for."""
+
+    @abstractmethod
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        """Two accumulators as one; needed where windows merge (sessions)."""
+
+
+class KeySelector(Function):
+    """Gives the key of a record.
+
+        class User(KeySelector):
+            def get_key(self, value):
+                return value.user
+    """
+
+    @abstractmethod
+    def get_key(self, value: Any) -> Any:
+        """The key. Equal records must have equal keys, on every machine."""
+
+
+class NullByteKeySelector(KeySelector):
+    """The same key for every record."""
+
+    def get_key(self, value: Any) -> int:
+        """Zero."""
+        return 0
+
+
+class FilterFunction(Function):
+    """Keeps or drops a record.
+
+        class Even(FilterFunction):
+            def filter(self, value):
+                return value % 2 == 0
+    """
+
+    @abstractmethod
+    def filter(self, value: Any) -> bool:
+        """True to keep the record."""
+
+
+class Partitioner(Function):
+    """Says which subtask a key goes to, for `partition_custom`.
+
+        class ByLength(Partitioner):
+            def partition(self, key, num_partitions):
+                return len(key) % num_partitions
+    """
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """The index of the target subtask, from 0 to `num_partitions - 1`."""
+
+
+class FunctionWrapper(Function):
+    """A plain callable where a function object is asked for."""
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        self._func = func
+
+
+class ReduceFunctionWrapper(FunctionWrapper):
+    """A plain callable of two values as a `ReduceFunction`."""
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """What the callable gives."""
+        return self._func(value1, value2)

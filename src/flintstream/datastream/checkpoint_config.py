@@ -1,0 +1,194 @@
+"""CheckpointConfig: when and how checkpoints are taken; a view onto the environment's configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flintstream.common.configuration import Configuration
+from flintstream.common.time import Duration
+from flintstream.datastream.checkpointing_mode import CheckpointingMode
+from flintstream.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+
+__all__ = ["CheckpointConfig"]
+
+_PREFIX = "execution.checkpointing."
+_LEAST_MILLIS = 10
+_ALL_FAILURES = 2**31 - 1
+
+
+class CheckpointConfig:
+    """When and how checkpoints are taken.
+
+        env.enable_checkpointing(60_000)
+        env.get_checkpoint_config().set_min_pause_between_checkpoints(10_000)
+
+    Each setting is a key under `execution.checkpointing.` of the configuration, so both ways of setting one agree.
+    """
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self._configuration = Configuration() if configuration is None else configuration
+
+    def is_checkpointing_enabled(self) -> bool:
+        """Whether an interval is set."""
+        return self.get_checkpoint_interval() > 0
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """What checkpoints guarantee: exactly once unless set; without checkpoints, at least once."""
+        if not self.is_checkpointing_enabled():
+            return CheckpointingMode.AT_LEAST_ONCE
+        return _enum_value(CheckpointingMode, _PREFIX + "mode", self._text("mode", "EXACTLY_ONCE"))
+
+    def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
+        """What checkpoints guarantee."""
+        _check_enum("set_checkpointing_mode", checkpointing_mode, CheckpointingMode)
+        return self._put("mode", checkpointing_mode.name)
+
+    def get_checkpoint_interval(self) -> int:
+        """How often a checkpoint is taken, in milliseconds; -1 if never."""
+        return self._millis("interval", -1)
+
+    def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
+        """How often a checkpoint is taken, in milliseconds."""
+        return self._put_millis("interval", checkpoint_interval, _LEAST_MILLIS)
+
+    def get_checkpoint_timeout(self) -> int:
+        """After how many milliseconds a checkpoint that is not complete is given up; 10 minutes unless set."""
+        return self._millis("timeout", 600_000)
+
+    def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
+        """After how many milliseconds a checkpoint that is not complete is given up."""
+        return self._put_millis("timeout", checkpoint_timeout, _LEAST_MILLIS)
+
+    def get_min_pause_between_checkpoints(self) -> int:
+        """The least time from the end of a checkpoint to the start of the next, in milliseconds."""
+        return self._millis("min-pause", 0)
+
+    def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
+        """The least time from the end of a checkpoint to the start of the next, in milliseconds."""
+        return self._put_millis("min-pause", min_pause_between_checkpoints, 0)
+
+    def get_max_concurrent_checkpoints(self) -> int:
+        """How many checkpoints may be under way at a time; 1 unless set."""
+        return self._int("max-concurrent-checkpoints", 1)
+
+    def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
+        """How many checkpoints may be under way at a time."""
+        return self._put_int("max-concurrent-checkpoints", max_concurrent_checkpoints, 1)
+
+    def is_fail_on_checkpointing_errors(self) -> bool:
+        """Whether the first checkpoint that fails fails the job."""
+        return self.get_tolerable_checkpoint_failure_number() == 0
+
+    def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
+        """Whether the first checkpoint that fails fails the job."""
+        number = 0 if fail_on_checkpointing_errors else _ALL_FAILURES
+        return self.set_tolerable_checkpoint_failure_number(number)
+
+    def get_tolerable_checkpoint_failure_number(self) -> int:
+        """How many checkpoints in a row may fail before the job does; 0 unless set."""
+        return self._int("tolerable-failed-checkpoints", 0)
+
+    def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
+        """How many checkpoints in a row may fail before the job does."""
+        return self._put_int("tolerable-failed-checkpoints", tolerable_checkpoint_failure_number, 0)
+
+    def set_externalized_checkpoint_retention(
+        self, retention_mode: ExternalizedCheckpointRetention
+    ) -> CheckpointConfig:
+        """What becomes of checkpoints when the job is cancelled."""
+        _check_enum(
+            "set_externalized_checkpoint_retention", retention_mode, ExternalizedCheckpointRetention
+        )
+        return self._put("externalized-checkpoint-retention", retention_mode.name)
+
+    def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
+        """What becomes of checkpoints when the job is cancelled."""
+        key = "externalized-checkpoint-retention"
+        text = self._text(key, "NO_EXTERNALIZED_CHECKPOINTS")
+        return _enum_value(ExternalizedCheckpointRetention, _PREFIX + key, text)
+
+    def is_externalized_checkpoints_enabled(self) -> bool:
+        """Whether checkpoints can outlive the job."""
+        retention = self.get_externalized_checkpoint_retention()
+        return retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Whether unaligned checkpoints were asked for, and the mode is exactly once."""
+        exactly_once = self.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
+        return exactly_once and self._flag("unaligned.enabled", False)
+
+    def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
+        """Kept for programs that call it: a checkpoint stands between epochs, so there is nothing to align."""
+        return self._put("unaligned.enabled", bool(enabled))
+
+    def disable_unaligned_checkpoints(self) -> CheckpointConfig:
+        """See `enable_unaligned_checkpoints`."""
+        return self.enable_unaligned_checkpoints(False)
+
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
+        """Kept for programs that call it: there is nothing to align."""
+        return self._put_millis("aligned-checkpoint-timeout", alignment_timeout.to_millis(), 0)
+
+    def get_aligned_checkpoint_timeout(self) -> Duration:
+        """What was set."""
+        return Duration.of_millis(self._millis("aligned-checkpoint-timeout", 0))
+
+    def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
+        """The older name of `set_aligned_checkpoint_timeout`."""
+        return self.set_aligned_checkpoint_timeout(alignment_timeout)
+
+    def get_alignment_timeout(self) -> Duration:
+        """The older name of `get_aligned_checkpoint_timeout`."""
+        return self.get_aligned_checkpoint_timeout()
+
+    def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
+        """Kept for programs that call it: there is nothing to align."""
+        return self._put("unaligned.forced", bool(force_unaligned_checkpoints))
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """What was set."""
+        return self._flag("unaligned.forced", False)
+
+    def _text(self, key: str, default: str) -> str:
+        return self._configuration.get_string(_PREFIX + key, default) or default
+
+    def _int(self, key: str, default: int) -> int:
+        return self._configuration.get_integer(_PREFIX + key, default)
+
+    def _flag(self, key: str, default: bool) -> bool:
+        return self._configuration.get_boolean(_PREFIX + key, default)
+
+    def _millis(self, key: str, default: int) -> int:
+        duration = self._configuration.get_duration(_PREFIX + key, None)
+        return default if duration is None else duration.to_millis()
+
+    def _put_millis(self, key: str, millis: int, least: int) -> CheckpointConfig:
+        if not _is_int(millis) or millis < least:
+            raise ValueError(f"{_PREFIX}{key} must be at least {least} milliseconds, got {millis!r}")
+        return self._put(key, f"{millis} ms")
+
+    def _put_int(self, key: str, value: int, least: int) -> CheckpointConfig:
+        if not _is_int(value) or value < least:
+            raise ValueError(f"{_PREFIX}{key} must be an integer of at least {least}, got {value!r}")
+        return self._put(key, value)
+
+    def _put(self, key: str, value: Any) -> CheckpointConfig:
+        self._configuration.set(_PREFIX + key, value)
+        return self
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_enum(method: str, value: Any, kind: type[Any]) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{method}: expected one of {kind.__name__}, got {value!r}")
+
+
+def _enum_value(kind: Any, key: str, text: str) -> Any:
+    try:
+        return kind[text.strip().upper().replace("-", "_")]
+    except KeyError:
+        names = ", ".join(member.name for member in kind)
+        raise ValueError(f"Could not read the value {text!r} of '{key}': expected one of {names}.") from None

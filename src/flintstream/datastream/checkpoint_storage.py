@@ -1,0 +1,111 @@
+"""Where checkpoints are kept: descriptions, which `env.configure` options choose in the same words."""
+
+from __future__ import annotations
+
+from abc import ABC
+from urllib.parse import urlsplit
+
+__all__ = [
+    "CheckpointStorage",
+    "CustomCheckpointStorage",
+    "FileSystemCheckpointStorage",
+    "JobManagerCheckpointStorage",
+]
+
+
+class CheckpointStorage(ABC):  # noqa: B024 - the base of the descriptions
+    """Base of the descriptions; a job's own is chosen with `execution.checkpointing.storage`."""
+
+    def __init__(self) -> None:
+        self._checkpoint_path: str | None = None
+
+    def get_savepoint_path(self) -> str | None:
+        """Where savepoints go; None unless configured."""
+        return None
+
+
+class JobManagerCheckpointStorage(CheckpointStorage):
+    """Checkpoints in the memory of the driver, for small state.
+
+    >>> JobManagerCheckpointStorage().get_max_state_size()
+    5242880
+    """
+
+    DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
+
+    def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None) -> None:
+        super().__init__()
+        size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
+        if size <= 0:
+            raise ValueError(f"JobManagerCheckpointStorage: max_state_size must be greater than zero, got {size!r}")
+        self._checkpoint_path = None if checkpoint_path is None else _checked_path(self, checkpoint_path)
+        self._max_state_size = size
+
+    def get_checkpoint_path(self) -> str | None:
+        """Where the metadata goes; None to keep it in memory too."""
+        return self._checkpoint_path
+
+    def get_max_state_size(self) -> int:
+        """How large one state may be, in bytes."""
+        return self._max_state_size
+
+    def __str__(self) -> str:
+        return f"JobManagerCheckpointStorage(max_state_size={self._max_state_size})"
+
+
+class FileSystemCheckpointStorage(CheckpointStorage):
+    """Checkpoints in a directory of any file system, by URL.
+
+    >>> FileSystemCheckpointStorage("file:///tmp/checkpoints").get_checkpoint_path()
+    'file:///tmp/checkpoints'
+    """
+
+    MAX_FILE_STATE_THRESHOLD = 1024 * 1024
+
+    def __init__(
+        self,
+        checkpoint_path: str | None = None,
+        file_state_size_threshold: int | None = None,
+        write_buffer_size: int = -1,
+    ) -> None:
+        super().__init__()
+        if checkpoint_path is None:
+            raise ValueError("FileSystemCheckpointStorage: checkpoint_path must not be None")
+        threshold = -1 if file_state_size_threshold is None else file_state_size_threshold
+        if not -1 <= threshold <= self.MAX_FILE_STATE_THRESHOLD:
+            raise ValueError(
+                f"FileSystemCheckpointStorage: file_state_size_threshold must be from -1 (the default) to "
+                f"{self.MAX_FILE_STATE_THRESHOLD}, got {threshold!r}"
+            )
+        self._checkpoint_path = _checked_path(self, checkpoint_path)
+        self._threshold = 20 * 1024 if threshold == -1 else threshold
+        self._write_buffer_size = 4096 if write_buffer_size == -1 else write_buffer_size
+
+    def get_checkpoint_path(self) -> str:
+        """The directory."""
+        assert self._checkpoint_path is not None
+        return self._checkpoint_path
+
+    def get_min_file_size_threshold(self) -> int:
+        """State smaller than this, in bytes, is stored with the metadata."""
+        return self._threshold
+
+    def get_write_buffer_size(self) -> int:
+        """How many bytes are gathered before they are written."""
+        return self._write_buffer_size
+
+    def __str__(self) -> str:
+        return f"FileSystemCheckpointStorage({self._checkpoint_path})"
+
+
+class CustomCheckpointStorage(CheckpointStorage):
+    """Base of storages that users write."""
+
+
+def _checked_path(storage: CheckpointStorage, path: str) -> str:
+    if not isinstance(path, str) or not urlsplit(path).scheme:
+        raise ValueError(
+            f"{type(storage).__name__}: checkpoint_path must be a URL with its scheme, such as "
+            f"file:///tmp/checkpoints, got {path!r}"
+        )
+    return path

@@ -1,0 +1,98 @@
+"""All user functions in one place, as in PyFlink.
+
+    from flintstream.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
+"""
+
+from __future__ import annotations
+
+from flintstream.datastream.async_functions import (
+    AsyncFunction,
+    AsyncFunctionDescriptor,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+)
+from flintstream.datastream.basic_functions import (
+    AggregateFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    FunctionWrapper,
+    KeySelector,
+    MapFunction,
+    NullByteKeySelector,
+    Partitioner,
+    ReduceFunction,
+    ReduceFunctionWrapper,
+)
+from flintstream.datastream.io_functions import (
+    JavaFunctionWrapper,
+    ParallelSourceFunction,
+    RichParallelSourceFunction,
+    RichSinkFunction,
+    RichSourceFunction,
+    SinkFunction,
+    SourceContext,
+    SourceFunction,
+)
+from flintstream.datastream.process_functions import (
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+)
+from flintstream.datastream.state import KeyedStateStore
+from flintstream.datastream.timerservice import TimerService
+from flintstream.datastream.window_functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+from flintstream.runtime.context import RuntimeContext
+
+__all__ = [
+    "AggregateFunction",
+    "AllWindowFunction",
+    "AsyncFunction",
+    "AsyncFunctionDescriptor",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "BaseBroadcastProcessFunction",
+    "BroadcastProcessFunction",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "FilterFunction",
+    "FlatMapFunction",
+    "Function",
+    "FunctionWrapper",
+    "JavaFunctionWrapper",
+    "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "KeyedStateStore",
+    "MapFunction",
+    "NullByteKeySelector",
+    "ParallelSourceFunction",
+    "Partitioner",
+    "ProcessAllWindowFunction",
+    "ProcessFunction",
+    "ProcessWindowFunction",
+    "ReduceFunction",
+    "ReduceFunctionWrapper",
+    "RichParallelSourceFunction",
+    "RichSinkFunction",
+    "RichSourceFunction",
+    "RuntimeContext",
+    "SinkFunction",
+    "SourceContext",
+    "SourceFunction",
+    "TimerService",
+    "WindowFunction",
+]

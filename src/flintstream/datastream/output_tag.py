@@ -1,0 +1,8 @@
+"""OutputTag: the name and type of a side output."""
+
+from __future__ import annotations
+
+from flintstream.common.output_tag import OutputTag
+from flintstream.common.typeinfo import RowTypeInfo, TypeInformation
+
+__all__ = ["OutputTag", "RowTypeInfo", "TypeInformation"]

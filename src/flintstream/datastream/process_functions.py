@@ -1,0 +1,270 @@
+"""Process functions: records, time, timers, state and side outputs; on one stream, two, or one with a broadcast.
+
+All are imported from `flintstream.datastream.functions`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from flintstream.datastream.basic_functions import Function
+from flintstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState
+from flintstream.datastream.time_domain import TimeDomain
+from flintstream.datastream.timerservice import TimerService
+from flintstream.runtime.operators.process import ProcessContext
+
+IN1 = TypeVar("IN1")
+IN2 = TypeVar("IN2")
+OUT = TypeVar("OUT")
+KEY = TypeVar("KEY")
+
+
+class _TimedContext(ABC):
+    """What the contexts of all process functions tell: the record's timestamp, and the time."""
+
+    @abstractmethod
+    def timer_service(self) -> TimerService:
+        """The current time; on a keyed stream it takes timers too."""
+
+    @abstractmethod
+    def timestamp(self) -> int | None:
+        """The timestamp of the record (or timer) at hand in milliseconds; None if it has none."""
+
+
+class _KeyedContext(_TimedContext):
+    """The context on a keyed stream."""
+
+    @abstractmethod
+    def get_current_key(self) -> Any:
+        """The key of the record (or timer) at hand."""
+
+
+class _OnTimerContext(_KeyedContext):
+    """The context of a timer."""
+
+    @abstractmethod
+    def time_domain(self) -> TimeDomain:
+        """Whether the timer is one of event time or of processing time."""
+
+
+class ProcessFunction(Function):
+    """Any number of results for each record, to the main output or, as `(tag, value)`, to a side output.
+
+        class Split(ProcessFunction):
+            def process_element(self, value, ctx):
+                if value < 0:
+                    yield negative, value  # negative = OutputTag("negative")
+                else:
+                    yield value
+    """
+
+    class Context(_TimedContext):
+        """Tells about the record at hand; valid only during the call."""
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
+        """The results for a record: a generator, any iterable, or None for none."""
+
+
+class KeyedProcessFunction(Function):
+    """A process function on a keyed stream: it has state of the record's key, and timers.
+
+        class CountPerKey(KeyedProcessFunction):
+            def open(self, runtime_context):
+                self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+            def process_element(self, value, ctx):
+                count = (self.count.value() or 0) + 1
+                self.count.update(count)
+                yield ctx.get_current_key(), count
+    """
+
+    class Context(_KeyedContext):
+        """Tells about the record at hand; valid only during the call."""
+
+    class OnTimerContext(_OnTimerContext):
+        """Tells about the timer at hand; valid only during the call."""
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
+        """The results for a record: a generator, any iterable, or None for none."""
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any] | None:
+        """The results when a timer fires, with the state of the timer's key."""
+        return None
+
+
+class CoProcessFunction(Function):
+    """A process function over two connected streams.
+
+        class Tag(CoProcessFunction):
+            def process_element1(self, value, ctx):
+                yield "left", value
+
+            def process_element2(self, value, ctx):
+                yield "right", value
+    """
+
+    class Context(_TimedContext):
+        """Tells about the record at hand; valid only during the call."""
+
+    @abstractmethod
+    def process_element1(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
+        """The results for a record of the first stream."""
+
+    @abstractmethod
+    def process_element2(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
+        """The results for a record of the second stream."""
+
+
+class KeyedCoProcessFunction(Function):
+    """A process function over two connected streams with the same kind of key: both sides share the key's state.
+
+        class Match(KeyedCoProcessFunction):
+            def open(self, runtime_context):
+                self.order = runtime_context.get_state(ValueStateDescriptor("order", Types.STRING()))
+
+            def process_element1(self, value, ctx):
+                self.order.update(value)
+
+            def process_element2(self, value, ctx):
+                yield self.order.value(), value
+    """
+
+    class Context(_KeyedContext):
+        """Tells about the record at hand; valid only during the call."""
+
+    class OnTimerContext(_OnTimerContext):
+        """Tells about the timer at hand; valid only during the call."""
+
+    @abstractmethod
+    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
+        """The results for a record of the first stream."""
+
+    @abstractmethod
+    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
+        """The results for a record of the second stream."""
+
+    def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterable[Any] | None:
+        """The results when a timer fires, with the state of the timer's key."""
+        return None
+
+
+class BaseBroadcastProcessFunction(Function):
+    """What the two kinds of broadcast process functions share."""
+
+    class BaseContext(ABC):
+        """The time and the record's timestamp."""
+
+        @abstractmethod
+        def timestamp(self) -> int | None:
+            """The timestamp of the record at hand in milliseconds; None if it has none."""
+
+        @abstractmethod
+        def current_processing_time(self) -> int:
+            """The clock of the slot, in milliseconds since 1970."""
+
+        @abstractmethod
+        def current_watermark(self) -> int:
+            """The watermark that the operator has reached."""
+
+    class Context(BaseContext):
+        """The context on the broadcast side, which may write the broadcast state."""
+
+        @abstractmethod
+        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+            """A broadcast state by its descriptor."""
+
+    class ReadOnlyContext(BaseContext):
+        """The context on the other side, which only reads the broadcast state."""
+
+        @abstractmethod
+        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+            """A broadcast state by its descriptor, for reading."""
+
+
+class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
+    """A stream connected with a broadcast one, e.g. events and rules.
+
+        class Apply(BroadcastProcessFunction):
+            def process_element(self, value, ctx):
+                yield value, ctx.get_broadcast_state(rules).get(value.kind)
+
+            def process_broadcast_element(self, value, ctx):
+                ctx.get_broadcast_state(rules).put(value.kind, value)
+    """
+
+    class Context(BaseBroadcastProcessFunction.Context, ABC):
+        """The context on the broadcast side."""
+
+    class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
+        """The context on the other side."""
+
+    @abstractmethod
+    def process_element(self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
+        """The results for a record of the stream that is not broadcast."""
+
+    @abstractmethod
+    def process_broadcast_element(
+        self, value: IN2, ctx: BroadcastProcessFunction.Context
+    ) -> Iterable[OUT] | None:
+        """The results for a record of the broadcast stream; must do the same in every subtask."""
+
+
+class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
+    """A keyed stream connected with a broadcast one: keyed state and timers on the keyed side."""
+
+    class Context(BaseBroadcastProcessFunction.Context, ABC):
+        """The context on the broadcast side."""
+
+    class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
+        """The context on the keyed side."""
+
+        @abstractmethod
+        def timer_service(self) -> TimerService:
+            """The current time, and timers of the key at hand."""
+
+        @abstractmethod
+        def get_current_key(self) -> Any:
+            """The key of the record at hand."""
+
+    class OnTimerContext(ReadOnlyContext, ABC):
+        """The context of a timer."""
+
+        @abstractmethod
+        def time_domain(self) -> TimeDomain:
+            """Whether the timer is one of event time or of processing time."""
+
+        @abstractmethod
+        def get_current_key(self) -> Any:
+            """The key of the timer at hand."""
+
+    @abstractmethod
+    def process_element(
+        self, value: IN1, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext
+    ) -> Iterable[OUT] | None:
+        """The results for a record of the keyed stream."""
+
+    @abstractmethod
+    def process_broadcast_element(
+        self, value: IN2, ctx: KeyedBroadcastProcessFunction.Context
+    ) -> Iterable[OUT] | None:
+        """The results for a record of the broadcast stream; must do the same in every subtask."""
+
+    def on_timer(
+        self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext
+    ) -> Iterable[OUT] | None:
+        """The results when a timer fires, with the state of the timer's key."""
+        return None
+
+
+# The runtime does not import this layer: one context object of its own stands for all of these.
+for _context in (
+    ProcessFunction.Context,
+    KeyedProcessFunction.Context,
+    CoProcessFunction.Context,
+    KeyedCoProcessFunction.Context,
+):
+    _context.register(ProcessContext)

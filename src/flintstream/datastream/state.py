@@ -1,0 +1,386 @@
+"""State: what a function remembers, for each key or for each subtask, and the descriptors that it is asked for with.
+
+    class CountPerKey(MapFunction):
+        def open(self, runtime_context):
+            self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+        def map(self, value):
+            count = (self.count.value() or 0) + 1
+            self.count.update(count)
+            return count
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+from flintstream.common.typeinfo import TypeInformation, Types
+from flintstream.datastream.basic_functions import AggregateFunction, ReduceFunction, ReduceFunctionWrapper
+from flintstream.datastream.state_ttl import StateTtlConfig
+from flintstream.runtime.context import RuntimeContext
+from flintstream.runtime.state.backend import (
+    AggregatingStateView,
+    ListStateView,
+    MapStateView,
+    ReducingStateView,
+    ValueStateView,
+)
+
+__all__ = [
+    "AggregatingState",
+    "AggregatingStateDescriptor",
+    "AppendingState",
+    "BroadcastState",
+    "KeyedStateStore",
+    "ListState",
+    "ListStateDescriptor",
+    "MapState",
+    "MapStateDescriptor",
+    "MergingState",
+    "OperatorStateStore",
+    "ReadOnlyBroadcastState",
+    "ReducingState",
+    "ReducingStateDescriptor",
+    "State",
+    "StateDescriptor",
+    "StateTtlConfig",
+    "ValueState",
+    "ValueStateDescriptor",
+]
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+
+class State(ABC):
+    """Base of all state. Keyed state always means the state of the key at hand."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forgets what is stored for the key at hand."""
+
+
+class ValueState(State, Generic[T]):
+    """One value a key."""
+
+    @abstractmethod
+    def value(self) -> T | None:
+        """The value; None, or the descriptor's default, where none is stored."""
+
+    @abstractmethod
+    def update(self, value: T | None) -> None:
+        """Stores a value; None clears it."""
+
+
+class AppendingState(State, Generic[IN, OUT]):
+    """State that values are added to."""
+
+    @abstractmethod
+    def get(self) -> OUT | None:
+        """What has come of the values added so far; None before the first."""
+
+    @abstractmethod
+    def add(self, value: IN) -> None:
+        """Adds a value."""
+
+
+class MergingState(AppendingState[IN, OUT]):
+    """Appending state whose contents for two windows can be merged."""
+
+
+class ReducingState(MergingState[T, T]):
+    """One value a key, reduced from all values added."""
+
+
+class AggregatingState(MergingState[IN, OUT]):
+    """One result a key, aggregated from all values added."""
+
+
+class ListState(MergingState[T, Iterable[T]]):
+    """A list a key.
+
+    `state.add(1); state.add_all([2, 3]); list(state)` is `[1, 2, 3]`.
+    """
+
+    @abstractmethod
+    def get(self) -> Iterator[T]:
+        """An iterator over the elements, in the order they were added."""
+
+    @abstractmethod
+    def update(self, values: Iterable[T]) -> None:
+        """Replaces all elements."""
+
+    @abstractmethod
+    def add_all(self, values: Iterable[T]) -> None:
+        """Adds several elements."""
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.get())
+
+
+class ReadOnlyBroadcastState(State, Generic[K, V]):
+    """Broadcast state for reading: a map that is the same in every subtask."""
+
+    @abstractmethod
+    def get(self, key: K) -> V | None:
+        """The value under a map key, or None."""
+
+    @abstractmethod
+    def contains(self, key: K) -> bool:
+        """Whether the map key is there."""
+
+    @abstractmethod
+    def items(self) -> Iterable[tuple[K, V]]:
+        """The entries."""
+
+    @abstractmethod
+    def keys(self) -> Iterable[K]:
+        """The map keys."""
+
+    @abstractmethod
+    def values(self) -> Iterable[V]:
+        """The values."""
+
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether there is no entry."""
+
+    def __getitem__(self, key: K) -> V | None:
+        return self.get(key)
+
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+
+class BroadcastState(ReadOnlyBroadcastState[K, V]):
+    """Broadcast state for writing, on the broadcast side only."""
+
+    @abstractmethod
+    def put(self, key: K, value: V) -> None:
+        """Stores a value under a map key."""
+
+    @abstractmethod
+    def put_all(self, dict_value: dict[K, V]) -> None:
+        """Stores several values."""
+
+    @abstractmethod
+    def remove(self, key: K) -> None:
+        """Removes a map key."""
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self.remove(key)
+
+
+class MapState(State, Generic[K, V]):
+    """A map a key.
+
+    `state.put("a", 1); state["b"] = 2; dict(state.items())` is `{"a": 1, "b": 2}`.
+    """
+
+    @abstractmethod
+    def get(self, key: K) -> V | None:
+        """The value under a map key, or None."""
+
+    @abstractmethod
+    def put(self, key: K, value: V) -> None:
+        """Stores a value under a map key."""
+
+    @abstractmethod
+    def put_all(self, dict_value: dict[K, V]) -> None:
+        """Stores several values."""
+
+    @abstractmethod
+    def remove(self, key: K) -> None:
+        """Removes a map key; nothing happens if it is not there."""
+
+    @abstractmethod
+    def contains(self, key: K) -> bool:
+        """Whether the map key is there."""
+
+    @abstractmethod
+    def items(self) -> Iterable[tuple[K, V]]:
+        """The entries."""
+
+    @abstractmethod
+    def keys(self) -> Iterable[K]:
+        """The map keys."""
+
+    @abstractmethod
+    def values(self) -> Iterable[V]:
+        """The values."""
+
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether there is no entry."""
+
+    def __getitem__(self, key: K) -> V | None:
+        return self.get(key)
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self.remove(key)
+
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+
+# The runtime does not import this layer; its states are these by registration.
+ValueState.register(ValueStateView)
+ListState.register(ListStateView)
+MapState.register(MapStateView)
+ReducingState.register(ReducingStateView)
+AggregatingState.register(AggregatingStateView)
+
+
+class StateDescriptor(ABC):  # noqa: B024 - the base of the descriptors
+    """The name and type of a state, and for how long its entries live."""
+
+    def __init__(self, name: str, type_info: TypeInformation) -> None:
+        kind = type(self).__name__
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"{kind}: name must be a non-empty string, got {name!r}")
+        if not isinstance(type_info, TypeInformation):
+            raise TypeError(f"{kind} {name!r}: the type must be one of Types, such as Types.LONG(), got {type_info!r}")
+        self.name = name
+        self.type_info = type_info
+        self._ttl_config: StateTtlConfig | None = None
+
+    def get_name(self) -> str:
+        """The name of the state, unique within its operator."""
+        return self.name
+
+    def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
+        """Lets entries expire that are not used for a while."""
+        if not isinstance(ttl_config, StateTtlConfig):
+            raise TypeError(
+                f"{type(self).__name__} {self.name!r}: ttl_config must be a StateTtlConfig, got {ttl_config!r}"
+            )
+        self._ttl_config = ttl_config if ttl_config.is_enabled() else None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.type_info!r})"
+
+
+class ValueStateDescriptor(StateDescriptor):
+    """Describes a `ValueState`.
+
+    >>> ValueStateDescriptor("count", Types.LONG(), default_value=0).name
+    'count'
+    """
+
+    def __init__(self, name: str, value_type_info: TypeInformation, default_value: Any = None) -> None:
+        super().__init__(name, value_type_info)
+        self.default_value = default_value
+
+
+class ListStateDescriptor(StateDescriptor):
+    """Describes a `ListState`: `ListStateDescriptor("seen", Types.STRING())`."""
+
+    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
+        super().__init__(name, Types.LIST(_type_of(self, name, elem_type_info)))
+
+
+class MapStateDescriptor(StateDescriptor):
+    """Describes a `MapState` or a broadcast state: `MapStateDescriptor("rules", Types.STRING(), Types.LONG())`."""
+
+    def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+        key_type, value_type = (_type_of(self, name, kind) for kind in (key_type_info, value_type_info))
+        super().__init__(name, Types.MAP(key_type, value_type))
+
+
+class ReducingStateDescriptor(StateDescriptor):
+    """Describes a `ReducingState`: `ReducingStateDescriptor("largest", max, Types.LONG())`."""
+
+    def __init__(
+        self, name: str, reduce_function: ReduceFunction | Callable[[Any, Any], Any], type_info: TypeInformation
+    ) -> None:
+        super().__init__(name, type_info)
+        if isinstance(reduce_function, type) and issubclass(reduce_function, ReduceFunction):
+            reduce_function = reduce_function()
+        if isinstance(reduce_function, ReduceFunction):
+            self._reduce_function: ReduceFunction | ReduceFunctionWrapper = reduce_function
+        elif callable(reduce_function):
+            self._reduce_function = ReduceFunctionWrapper(reduce_function)
+        else:
+            raise TypeError(
+                f"ReducingStateDescriptor {name!r}: reduce_function must be a ReduceFunction or a callable, "
+                f"got {reduce_function!r}"
+            )
+
+    def get_reduce_function(self) -> ReduceFunction | ReduceFunctionWrapper:
+        """What combines the values."""
+        return self._reduce_function
+
+
+class AggregatingStateDescriptor(StateDescriptor):
+    """Describes an `AggregatingState`; the type is that of the accumulator."""
+
+    def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation) -> None:
+        super().__init__(name, state_type_info)
+        if not isinstance(agg_function, AggregateFunction):
+            raise TypeError(
+                f"AggregatingStateDescriptor {name!r}: agg_function must be an AggregateFunction, got {agg_function!r}"
+            )
+        self._agg_function = agg_function
+
+    def get_agg_function(self) -> AggregateFunction:
+        """What aggregates the values."""
+        return self._agg_function
+
+
+class KeyedStateStore(ABC):
+    """Where a function gets its keyed state from: the runtime context, or the state of a window."""
+
+    @abstractmethod
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """One value a key."""
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list a key."""
+
+    @abstractmethod
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """A map a key."""
+
+    @abstractmethod
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """One value a key, reduced from all values added."""
+
+    @abstractmethod
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        """One result a key, aggregated from all values added."""
+
+
+class OperatorStateStore(ABC):
+    """Where a function gets state that belongs to no key."""
+
+    @abstractmethod
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        """A map that is the same in every subtask."""
+
+
+KeyedStateStore.register(RuntimeContext)
+
+
+def _type_of(descriptor: StateDescriptor, name: Any, type_info: Any) -> TypeInformation:
+    if not isinstance(type_info, TypeInformation):
+        kind = type(descriptor).__name__
+        raise TypeError(f"{kind} {name!r}: the type must be one of Types, such as Types.LONG(), got {type_info!r}")
+    return type_info

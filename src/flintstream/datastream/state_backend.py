@@ -1,0 +1,111 @@
+"""Where the state of a running job lives: descriptions, which `state.backend.type` chooses in the same words."""
+
+from __future__ import annotations
+
+from abc import ABC
+from enum import Enum
+
+__all__ = [
+    "CustomStateBackend",
+    "EmbeddedRocksDBStateBackend",
+    "HashMapStateBackend",
+    "PredefinedOptions",
+    "StateBackend",
+]
+
+
+class StateBackend(ABC):  # noqa: B024 - the base of the descriptions
+    """Base of the descriptions."""
+
+    def __init__(self) -> None:
+        pass
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class HashMapStateBackend(StateBackend):
+    """State as live Python objects in the memory of the slots; `state.backend.type: hashmap`, the default."""
+
+
+class PredefinedOptions(Enum):
+    """Settings of RocksDB for kinds of machines.
+
+    >>> PredefinedOptions.FLASH_SSD_OPTIMIZED.name
+    'FLASH_SSD_OPTIMIZED'
+    """
+
+    DEFAULT = 0
+    SPINNING_DISK_OPTIMIZED = 1
+    SPINNING_DISK_OPTIMIZED_HIGH_MEM = 2
+    FLASH_SSD_OPTIMIZED = 3
+
+
+class EmbeddedRocksDBStateBackend(StateBackend):
+    """State in RocksDB on the slots' disks, for state larger than memory; `state.backend.type: rocksdb`.
+
+    >>> EmbeddedRocksDBStateBackend(enable_incremental_checkpointing=True).is_incremental_checkpoints_enabled()
+    True
+    """
+
+    def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
+        super().__init__()
+        if enable_incremental_checkpointing not in (None, True, False):
+            raise TypeError(
+                "EmbeddedRocksDBStateBackend: enable_incremental_checkpointing must be None, True or False, "
+                f"got {enable_incremental_checkpointing!r}"
+            )
+        self._incremental = bool(enable_incremental_checkpointing)
+        self._paths: list[str] = []
+        self._options: str | None = None
+        self._predefined_options = PredefinedOptions.DEFAULT
+        self._transfer_threads = 4
+
+    def set_db_storage_paths(self, *paths: str) -> None:
+        """The local directories for RocksDB's files; none for the slots' temporary directories."""
+        self._paths = list(paths)
+
+    def get_db_storage_paths(self) -> list[str]:
+        """The local directories for RocksDB's files."""
+        return list(self._paths)
+
+    def is_incremental_checkpoints_enabled(self) -> bool:
+        """Whether a checkpoint stores only what is new since the last one."""
+        return self._incremental
+
+    def set_predefined_options(self, options: PredefinedOptions) -> None:
+        """Settings for a kind of machine."""
+        if not isinstance(options, PredefinedOptions):
+            raise TypeError(
+                f"EmbeddedRocksDBStateBackend: options must be one of PredefinedOptions, got {options!r}"
+            )
+        self._predefined_options = options
+
+    def get_predefined_options(self) -> PredefinedOptions:
+        """Settings for a kind of machine."""
+        return self._predefined_options
+
+    def set_options(self, options_factory_class_name: str) -> None:
+        """The name of a class that makes RocksDB's options."""
+        self._options = options_factory_class_name
+
+    def get_options(self) -> str | None:
+        """The name of a class that makes RocksDB's options."""
+        return self._options
+
+    def get_number_of_transfer_threads(self) -> int:
+        """How many threads upload and download files."""
+        return self._transfer_threads
+
+    def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
+        """How many threads upload and download files."""
+        if number_of_transfering_threads < 1:
+            raise ValueError(
+                "EmbeddedRocksDBStateBackend: number_of_transfering_threads must be at least 1, "
+                f"got {number_of_transfering_threads!r}"
+            )
+        self._transfer_threads = number_of_transfering_threads
+
+
+class CustomStateBackend(StateBackend):
+    """Base of state backends that users write."""

@@ -1,0 +1,286 @@
+"""StateTtlConfig: after how long a state entry that is not used expires. Imported from `flintstream.datastream.state`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from flintstream.common.time import Duration, Time
+
+__all__ = ["StateTtlConfig"]
+
+
+class _UpdateType(Enum):
+    """What prolongs the life of an entry."""
+
+    Disabled = 0
+    """Nothing expires."""
+    OnCreateAndWrite = 1
+    """Writing."""
+    OnReadAndWrite = 2
+    """Writing and reading."""
+
+
+class _StateVisibility(Enum):
+    """Whether an entry that has expired but is not removed yet can be seen."""
+
+    ReturnExpiredIfNotCleanedUp = 0
+    NeverReturnExpired = 1
+
+
+class _TtlTimeCharacteristic(Enum):
+    """The clock that entries expire by."""
+
+    ProcessingTime = 0
+
+
+class _Strategies(Enum):
+    """The ways to remove expired entries."""
+
+    FULL_STATE_SCAN_SNAPSHOT = 0
+    INCREMENTAL_CLEANUP = 1
+    ROCKSDB_COMPACTION_FILTER = 2
+
+
+class _CleanupStrategy:
+    """How expired entries are removed."""
+
+
+class _EmptyCleanupStrategy(_CleanupStrategy):
+    """A way that has no settings."""
+
+
+class _IncrementalCleanupStrategy(_CleanupStrategy):
+    """A few entries are looked at with each access of the state."""
+
+    def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
+        if cleanup_size < 1:
+            raise ValueError(f"cleanup_incrementally: cleanup_size must be at least 1, got {cleanup_size!r}")
+        self._cleanup_size = cleanup_size
+        self._run_cleanup_for_every_record = run_cleanup_for_every_record
+
+    def get_cleanup_size(self) -> int:
+        """How many entries are looked at each time."""
+        return self._cleanup_size
+
+    def run_cleanup_for_every_record(self) -> bool:
+        """Whether they are looked at with every record, also one that does not touch the state."""
+        return self._run_cleanup_for_every_record
+
+
+class _RocksdbCompactFilterCleanupStrategy(_CleanupStrategy):
+    """RocksDB leaves expired entries out when it compacts its files."""
+
+    def __init__(
+        self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
+    ) -> None:
+        self._query_time_after_num_entries = query_time_after_num_entries
+        self._periodic_compaction_time = periodic_compaction_time or Duration.of_days(30)
+
+    def get_query_time_after_num_entries(self) -> int:
+        """After how many entries the clock is read again."""
+        return self._query_time_after_num_entries
+
+    def get_periodic_compaction_time(self) -> Duration:
+        """How old a file may become before it is compacted anyway."""
+        return self._periodic_compaction_time
+
+
+class _CleanupStrategies:
+    """All ways that are switched on."""
+
+    Strategies = _Strategies
+    CleanupStrategy = _CleanupStrategy
+    EmptyCleanupStrategy = _EmptyCleanupStrategy
+    IncrementalCleanupStrategy = _IncrementalCleanupStrategy
+    RocksdbCompactFilterCleanupStrategy = _RocksdbCompactFilterCleanupStrategy
+    EMPTY_STRATEGY = _EmptyCleanupStrategy()
+
+    def __init__(
+        self, strategies: Mapping[_Strategies, _CleanupStrategy], is_cleanup_in_background: bool
+    ) -> None:
+        self._strategies = dict(strategies)
+        self._is_cleanup_in_background = is_cleanup_in_background
+
+    def is_cleanup_in_background(self) -> bool:
+        """Whether the backend removes expired entries by itself."""
+        return self._is_cleanup_in_background
+
+    def in_full_snapshot(self) -> bool:
+        """Whether full snapshots leave expired entries out."""
+        return _Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies
+
+    def get_incremental_cleanup_strategy(self) -> _IncrementalCleanupStrategy | None:
+        """How entries are looked at step by step; None where that is off."""
+        strategy = self._strategies.get(_Strategies.INCREMENTAL_CLEANUP)
+        if isinstance(strategy, _IncrementalCleanupStrategy):
+            return strategy
+        return _IncrementalCleanupStrategy(5, False) if self._is_cleanup_in_background else None
+
+    def get_rocksdb_compact_filter_cleanup_strategy(self) -> _RocksdbCompactFilterCleanupStrategy | None:
+        """How RocksDB leaves entries out; None where that is off."""
+        strategy = self._strategies.get(_Strategies.ROCKSDB_COMPACTION_FILTER)
+        if isinstance(strategy, _RocksdbCompactFilterCleanupStrategy):
+            return strategy
+        return _RocksdbCompactFilterCleanupStrategy(1000) if self._is_cleanup_in_background else None
+
+
+class _Builder:
+    """Builds a `StateTtlConfig`; each method gives the builder back."""
+
+    def __init__(self, ttl: Time) -> None:
+        self._ttl = _checked_ttl(ttl)
+        self._update_type = _UpdateType.OnCreateAndWrite
+        self._state_visibility = _StateVisibility.NeverReturnExpired
+        self._ttl_time_characteristic = _TtlTimeCharacteristic.ProcessingTime
+        self._is_cleanup_in_background = True
+        self._strategies: dict[_Strategies, _CleanupStrategy] = {}
+
+    def set_update_type(self, update_type: _UpdateType) -> _Builder:
+        """What prolongs the life of an entry."""
+        self._update_type = update_type
+        return self
+
+    def update_ttl_on_create_and_write(self) -> _Builder:
+        """Writing prolongs the life of an entry; so it is unless set."""
+        return self.set_update_type(_UpdateType.OnCreateAndWrite)
+
+    def update_ttl_on_read_and_write(self) -> _Builder:
+        """Writing and reading prolong the life of an entry."""
+        return self.set_update_type(_UpdateType.OnReadAndWrite)
+
+    def set_state_visibility(self, state_visibility: _StateVisibility) -> _Builder:
+        """Whether expired entries can still be seen until they are removed."""
+        self._state_visibility = state_visibility
+        return self
+
+    def return_expired_if_not_cleaned_up(self) -> _Builder:
+        """Expired entries can be seen until they are removed."""
+        return self.set_state_visibility(_StateVisibility.ReturnExpiredIfNotCleanedUp)
+
+    def never_return_expired(self) -> _Builder:
+        """Expired entries are never seen; so it is unless set."""
+        return self.set_state_visibility(_StateVisibility.NeverReturnExpired)
+
+    def set_ttl_time_characteristic(self, ttl_time_characteristic: _TtlTimeCharacteristic) -> _Builder:
+        """The clock that entries expire by."""
+        self._ttl_time_characteristic = ttl_time_characteristic
+        return self
+
+    def use_processing_time(self) -> _Builder:
+        """Entries expire by the clock of the slot."""
+        return self.set_ttl_time_characteristic(_TtlTimeCharacteristic.ProcessingTime)
+
+    def cleanup_full_snapshot(self) -> _Builder:
+        """Full snapshots leave expired entries out."""
+        self._strategies[_Strategies.FULL_STATE_SCAN_SNAPSHOT] = _CleanupStrategies.EMPTY_STRATEGY
+        return self
+
+    def cleanup_incrementally(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> _Builder:
+        """A few entries are looked at with each access of the state."""
+        strategy = _IncrementalCleanupStrategy(cleanup_size, run_cleanup_for_every_record)
+        self._strategies[_Strategies.INCREMENTAL_CLEANUP] = strategy
+        return self
+
+    def cleanup_in_rocksdb_compact_filter(
+        self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
+    ) -> _Builder:
+        """RocksDB leaves expired entries out when it compacts its files."""
+        self._strategies[_Strategies.ROCKSDB_COMPACTION_FILTER] = _RocksdbCompactFilterCleanupStrategy(
+            query_time_after_num_entries, periodic_compaction_time
+        )
+        return self
+
+    def disable_cleanup_in_background(self) -> _Builder:
+        """Nothing is removed unless a way is switched on here."""
+        self._is_cleanup_in_background = False
+        return self
+
+    def set_ttl(self, ttl: Time) -> _Builder:
+        """After how long an entry expires."""
+        self._ttl = _checked_ttl(ttl)
+        return self
+
+    def build(self) -> StateTtlConfig:
+        """The description."""
+        return StateTtlConfig(
+            self._update_type,
+            self._state_visibility,
+            self._ttl_time_characteristic,
+            self._ttl,
+            _CleanupStrategies(self._strategies, self._is_cleanup_in_background),
+        )
+
+
+class StateTtlConfig:
+    """After how long a state entry expires, and how expired ones are removed.
+
+    >>> config = StateTtlConfig.new_builder(Time.hours(1)).update_ttl_on_read_and_write().build()
+    >>> config.get_ttl().to_milliseconds(), config.is_enabled()
+    (3600000, True)
+
+    Give it to a descriptor with `enable_time_to_live`.
+    """
+
+    UpdateType = _UpdateType
+    StateVisibility = _StateVisibility
+    TtlTimeCharacteristic = _TtlTimeCharacteristic
+    CleanupStrategies = _CleanupStrategies
+    Builder = _Builder
+
+    def __init__(
+        self,
+        update_type: _UpdateType,
+        state_visibility: _StateVisibility,
+        ttl_time_characteristic: _TtlTimeCharacteristic,
+        ttl: Time,
+        cleanup_strategies: _CleanupStrategies,
+    ) -> None:
+        self._update_type = update_type
+        self._state_visibility = state_visibility
+        self._ttl_time_characteristic = ttl_time_characteristic
+        self._ttl = _checked_ttl(ttl)
+        self._cleanup_strategies = cleanup_strategies
+
+    @staticmethod
+    def new_builder(ttl: Time) -> _Builder:
+        """A builder; `ttl` is after how long an entry expires."""
+        return _Builder(ttl)
+
+    def get_update_type(self) -> _UpdateType:
+        """What prolongs the life of an entry."""
+        return self._update_type
+
+    def get_state_visibility(self) -> _StateVisibility:
+        """Whether expired entries can still be seen until they are removed."""
+        return self._state_visibility
+
+    def get_ttl(self) -> Time:
+        """After how long an entry expires."""
+        return self._ttl
+
+    def get_ttl_time_characteristic(self) -> _TtlTimeCharacteristic:
+        """The clock that entries expire by."""
+        return self._ttl_time_characteristic
+
+    def is_enabled(self) -> bool:
+        """Whether anything expires."""
+        return self._update_type is not _UpdateType.Disabled
+
+    def get_cleanup_strategies(self) -> _CleanupStrategies:
+        """How expired entries are removed."""
+        return self._cleanup_strategies
+
+    def __repr__(self) -> str:
+        return (
+            f"StateTtlConfig(ttl={self._ttl}, update_type={self._update_type.name}, "
+            f"state_visibility={self._state_visibility.name})"
+        )
+
+
+def _checked_ttl(ttl: Time) -> Time:
+    if not isinstance(ttl, Time):
+        raise TypeError(f"StateTtlConfig: ttl must be a Time, such as Time.hours(1), got {ttl!r}")
+    if ttl.to_milliseconds() <= 0:
+        raise ValueError(f"StateTtlConfig: ttl must be greater than zero, got {ttl}")
+    return ttl

@@ -1,0 +1,337 @@
+"""The triggers that come with windows. All are imported from `flintstream.datastream.window`."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, cast
+
+from flintstream.common.time import Duration, Time, to_millis
+from flintstream.common.typeinfo import Types
+from flintstream.datastream.state import ReducingState, ReducingStateDescriptor
+from flintstream.datastream.window_types import (
+    CountWindow,
+    GlobalWindow,
+    TimeWindow,
+    Trigger,
+    TriggerResult,
+    Window,
+)
+
+T = TypeVar("T")
+AnyWindow = TypeVar("AnyWindow", bound=Window)
+
+
+class _QuietTrigger(Trigger[T, AnyWindow]):
+    """A trigger that does nothing; others override what they react to."""
+
+    def on_element(
+        self, element: T, timestamp: int, window: AnyWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """Nothing happens."""
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: AnyWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Nothing happens."""
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: AnyWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Nothing happens."""
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: AnyWindow, ctx: Trigger.OnMergeContext) -> None:
+        """Nothing happens."""
+
+    def clear(self, window: AnyWindow, ctx: Trigger.TriggerContext) -> None:
+        """There is nothing to drop."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class NeverTrigger(_QuietTrigger[T, GlobalWindow]):
+    """Never fires: the default of global windows."""
+
+
+class EventTimeTrigger(_QuietTrigger[T, TimeWindow]):
+    """Fires when the watermark passes the end of the window: the default of event-time windows."""
+
+    @staticmethod
+    def create() -> EventTimeTrigger[Any]:
+        """The trigger."""
+        return EventTimeTrigger()
+
+    def on_element(
+        self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """A record that is late, but allowed, fires the window at once."""
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """The end of the window fires it."""
+        return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        """True."""
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        """The merged window fires at its own end."""
+        if window.max_timestamp() > ctx.get_current_watermark():
+            ctx.register_event_time_timer(window.max_timestamp())
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        """Takes the timer back."""
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+
+class ProcessingTimeTrigger(_QuietTrigger[T, TimeWindow]):
+    """Fires when the clock passes the end of the window: the default of processing-time windows."""
+
+    @staticmethod
+    def create() -> ProcessingTimeTrigger[Any]:
+        """The trigger."""
+        return ProcessingTimeTrigger()
+
+    def on_element(
+        self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """Sets the timer."""
+        ctx.register_processing_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fires."""
+        return TriggerResult.FIRE
+
+    def can_merge(self) -> bool:
+        """True."""
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        """The merged window fires at its own end."""
+        if window.max_timestamp() > ctx.get_current_processing_time():
+            ctx.register_processing_time_timer(window.max_timestamp())
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        """Takes the timer back."""
+        ctx.delete_processing_time_timer(window.max_timestamp())
+
+
+class _ContinuousTrigger(_QuietTrigger[T, TimeWindow]):
+    """Fires again and again, aligned to multiples of the interval; the next time is kept as state."""
+
+    def __init__(self, interval: int) -> None:
+        if interval <= 0:
+            raise ValueError(f"{type(self).__name__}: interval must be greater than zero, got {interval!r}")
+        self.interval = interval
+        self.state_desc = ReducingStateDescriptor("fire-time", min, Types.LONG())
+
+    def can_merge(self) -> bool:
+        """True."""
+        return True
+
+    def _fire_time(self, ctx: Trigger.TriggerContext) -> ReducingState[int]:
+        return cast("ReducingState[int]", ctx.get_partitioned_state(self.state_desc))
+
+    def _next(self, time: int, window: TimeWindow, state: ReducingState[int]) -> int:
+        """Remembers and returns when the window fires next: at the end of it at the latest."""
+        following = min(time + self.interval, window.max_timestamp())
+        state.add(following)
+        return following
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.interval})"
+
+
+class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
+    """Fires each time the watermark has passed another interval, and at the end of the window."""
+
+    @staticmethod
+    def of(interval: Time | Duration) -> ContinuousEventTimeTrigger[Any]:
+        """`ContinuousEventTimeTrigger.of(Time.minutes(1))`."""
+        return ContinuousEventTimeTrigger(to_millis(interval))
+
+    def on_element(
+        self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """A record that is late, but allowed, fires the window at once."""
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(window.max_timestamp())
+        state = self._fire_time(ctx)
+        if state.get() is None:
+            self.register_next_fire_timestamp(timestamp - timestamp % self.interval, window, ctx, state)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fires at the end of the window and at the time kept."""
+        if time == window.max_timestamp():
+            return TriggerResult.FIRE
+        state = self._fire_time(ctx)
+        if state.get() != time:
+            return TriggerResult.CONTINUE
+        state.clear()
+        self.register_next_fire_timestamp(time, window, ctx, state)
+        return TriggerResult.FIRE
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        """The merged window fires at the earliest of the times kept."""
+        ctx.merge_partitioned_state(self.state_desc)
+        following = self._fire_time(ctx).get()
+        if following is not None:
+            ctx.register_event_time_timer(following)
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        """Takes the timer back."""
+        state = self._fire_time(ctx)
+        following = state.get()
+        if following is not None:
+            ctx.delete_event_time_timer(following)
+            state.clear()
+
+    def register_next_fire_timestamp(
+        self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext, fire_timestamp_state: ReducingState[int]
+    ) -> None:
+        """Sets the timer for an interval after `time`."""
+        ctx.register_event_time_timer(self._next(time, window, fire_timestamp_state))
+
+
+class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
+    """Fires each time the clock has passed another interval."""
+
+    @staticmethod
+    def of(interval: Time | Duration) -> ContinuousProcessingTimeTrigger[Any]:
+        """`ContinuousProcessingTimeTrigger.of(Time.minutes(1))`."""
+        return ContinuousProcessingTimeTrigger(to_millis(interval))
+
+    def on_element(
+        self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """Sets the timer with the first record."""
+        state = self._fire_time(ctx)
+        if state.get() is None:
+            now = ctx.get_current_processing_time()
+            self.register_next_fire_timestamp(now - now % self.interval, window, ctx, state)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fires at the time kept."""
+        state = self._fire_time(ctx)
+        if state.get() != time:
+            return TriggerResult.CONTINUE
+        state.clear()
+        self.register_next_fire_timestamp(time, window, ctx, state)
+        return TriggerResult.FIRE
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        """The merged window fires at the earliest of the times kept."""
+        ctx.merge_partitioned_state(self.state_desc)
+        following = self._fire_time(ctx).get()
+        if following is not None:
+            ctx.register_processing_time_timer(following)
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        """Takes the timer back."""
+        state = self._fire_time(ctx)
+        following = state.get()
+        if following is not None:
+            ctx.delete_processing_time_timer(following)
+            state.clear()
+
+    def register_next_fire_timestamp(
+        self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext, fire_timestamp_state: ReducingState[int]
+    ) -> None:
+        """Sets the timer for an interval after `time`."""
+        ctx.register_processing_time_timer(self._next(time, window, fire_timestamp_state))
+
+
+class CountTrigger(_QuietTrigger[T, CountWindow]):
+    """Fires each time so many records have come."""
+
+    def __init__(self, window_size: int) -> None:
+        if window_size < 1:
+            raise ValueError(f"CountTrigger: window_size must be at least 1, got {window_size!r}")
+        self._window_size = window_size
+        self._count = ReducingStateDescriptor("count", _plus, Types.LONG())
+
+    @staticmethod
+    def of(window_size: int) -> CountTrigger[Any]:
+        """`CountTrigger.of(100)`."""
+        return CountTrigger(window_size)
+
+    def on_element(
+        self, element: T, timestamp: int, window: CountWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """Counts."""
+        count = cast("ReducingState[int]", ctx.get_partitioned_state(self._count))
+        count.add(1)
+        if (count.get() or 0) < self._window_size:
+            return TriggerResult.CONTINUE
+        count.clear()
+        return TriggerResult.FIRE
+
+    def can_merge(self) -> bool:
+        """True."""
+        return True
+
+    def on_merge(self, window: CountWindow, ctx: Trigger.OnMergeContext) -> None:
+        """The counts are added."""
+        ctx.merge_partitioned_state(self._count)
+
+    def clear(self, window: CountWindow, ctx: Trigger.TriggerContext) -> None:
+        """Forgets the count."""
+        ctx.get_partitioned_state(self._count).clear()
+
+    def __repr__(self) -> str:
+        return f"CountTrigger({self._window_size})"
+
+
+class PurgingTrigger(Trigger[T, Window]):
+    """As the trigger inside, but drops the records of a window that fires."""
+
+    def __init__(self, nested_trigger: Trigger[T, Any]) -> None:
+        self.nested_trigger = nested_trigger
+
+    @staticmethod
+    def of(nested_trigger: Trigger[Any, Any]) -> PurgingTrigger[Any]:
+        """`PurgingTrigger.of(CountTrigger.of(100))`."""
+        return PurgingTrigger(nested_trigger)
+
+    def on_element(
+        self, element: T, timestamp: int, window: Window, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """As the trigger inside."""
+        return _purged(self.nested_trigger.on_element(element, timestamp, window, ctx))
+
+    def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """As the trigger inside."""
+        return _purged(self.nested_trigger.on_processing_time(time, window, ctx))
+
+    def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """As the trigger inside."""
+        return _purged(self.nested_trigger.on_event_time(time, window, ctx))
+
+    def can_merge(self) -> bool:
+        """As the trigger inside."""
+        return self.nested_trigger.can_merge()
+
+    def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
+        """As the trigger inside."""
+        self.nested_trigger.on_merge(window, ctx)
+
+    def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
+        """As the trigger inside."""
+        self.nested_trigger.clear(window, ctx)
+
+    def __repr__(self) -> str:
+        return f"PurgingTrigger({self.nested_trigger!r})"
+
+
+def _plus(left: int, right: int) -> int:
+    return left + right
+
+
+def _purged(result: TriggerResult) -> TriggerResult:
+    return TriggerResult.FIRE_AND_PURGE if result.is_fire() else result

@@ -1,0 +1,379 @@
+"""The window assigners that come with windows. All are imported from `flintstream.datastream.window`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from typing import Any, TypeVar
+
+from flintstream.common.serializer import TypeSerializer
+from flintstream.common.time import MIN_WATERMARK, Duration, Time, to_millis
+from flintstream.common.typeinfo import Types
+from flintstream.datastream.state import ValueStateDescriptor
+from flintstream.datastream.triggers import CountTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
+from flintstream.datastream.window_types import (
+    CountWindow,
+    CountWindowSerializer,
+    GlobalWindow,
+    GlobalWindowSerializer,
+    MergingWindowAssigner,
+    TimeWindow,
+    TimeWindowSerializer,
+    Trigger,
+    WindowAssigner,
+)
+
+T = TypeVar("T")
+Length = Time | Duration
+
+
+class SessionWindowTimeGapExtractor(ABC):
+    """Gives each record a session gap of its own.
+
+        class Gap(SessionWindowTimeGapExtractor):
+            def extract(self, element):
+                return element.timeout_ms
+    """
+
+    @abstractmethod
+    def extract(self, element: Any) -> int:
+        """The gap in milliseconds, greater than zero."""
+
+
+class _TimeWindows(WindowAssigner[T, TimeWindow]):
+    """What all assigners of time windows share."""
+
+    _event_time = False
+
+    def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
+        """Fires at the end of the window."""
+        return EventTimeTrigger() if self._event_time else ProcessingTimeTrigger()
+
+    def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
+        """Start and end."""
+        return TimeWindowSerializer()
+
+    def is_event_time(self) -> bool:
+        """Whether windows end by event time."""
+        return self._event_time
+
+    def _time(self, timestamp: int, context: WindowAssigner.WindowAssignerContext) -> int:
+        """The time that decides about a record's windows."""
+        if not self._event_time:
+            return context.get_current_processing_time()
+        if timestamp is None or timestamp <= MIN_WATERMARK:
+            raise ValueError(
+                f"{self!r}: the record has no timestamp, and event-time windows need one: "
+                "call assign_timestamps_and_watermarks() before the window"
+            )
+        return timestamp
+
+
+class _TumblingWindows(_TimeWindows[T]):
+    def __init__(self, size: int, offset: int) -> None:
+        if size <= 0 or abs(offset) >= size:
+            raise ValueError(
+                f"{type(self).__name__}: size must be greater than zero and than abs(offset), "
+                f"got size={size!r}, offset={offset!r}"
+            )
+        self._size = size
+        self._offset = offset
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        """The one window that the record falls into."""
+        time = self._time(timestamp, context)
+        start = TimeWindow.get_window_start_with_offset(time, self._offset, self._size)
+        return [TimeWindow(start, start + self._size)]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._size}, {self._offset})"
+
+
+class TumblingEventTimeWindows(_TumblingWindows[T]):
+    """Windows of one size by event time, one after the other.
+
+    >>> TumblingEventTimeWindows.of(Time.seconds(5)).assign_windows("a", 12_000, None)
+    [TimeWindow(start=10000, end=15000)]
+    """
+
+    _event_time = True
+
+    @staticmethod
+    def of(size: Length, offset: Length | None = None) -> TumblingEventTimeWindows[Any]:
+        """Windows of a size, moved by an offset."""
+        return TumblingEventTimeWindows(to_millis(size), _optional(offset))
+
+
+class TumblingProcessingTimeWindows(_TumblingWindows[T]):
+    """Windows of one size by the clock, one after the other."""
+
+    @staticmethod
+    def of(size: Length, offset: Length | None = None) -> TumblingProcessingTimeWindows[Any]:
+        """Windows of a size, moved by an offset."""
+        return TumblingProcessingTimeWindows(to_millis(size), _optional(offset))
+
+
+class _SlidingWindows(_TimeWindows[T]):
+    def __init__(self, size: int, slide: int, offset: int) -> None:
+        if size <= 0 or slide <= 0 or abs(offset) >= slide:
+            raise ValueError(
+                f"{type(self).__name__}: size and slide must be greater than zero, and slide than abs(offset), "
+                f"got size={size!r}, slide={slide!r}, offset={offset!r}"
+            )
+        self._size = size
+        self._slide = slide
+        self._offset = offset
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        """All windows that contain the record's time, the latest first."""
+        time = self._time(timestamp, context)
+        last = TimeWindow.get_window_start_with_offset(time, self._offset, self._slide)
+        return [TimeWindow(start, start + self._size) for start in range(last, time - self._size, -self._slide)]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._size}, {self._slide}, {self._offset})"
+
+
+class SlidingEventTimeWindows(_SlidingWindows[T]):
+    """Windows of one size by event time, which start every `slide`.
+
+    >>> SlidingEventTimeWindows.of(Time.seconds(10), Time.seconds(5)).assign_windows("a", 12_000, None)
+    [TimeWindow(start=10000, end=20000), TimeWindow(start=5000, end=15000)]
+    """
+
+    _event_time = True
+
+    @staticmethod
+    def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingEventTimeWindows[Any]:
+        """Windows of a size that start every `slide`, moved by an offset."""
+        return SlidingEventTimeWindows(to_millis(size), to_millis(slide), _optional(offset))
+
+
+class SlidingProcessingTimeWindows(_SlidingWindows[T]):
+    """Windows of one size by the clock, which start every `slide`."""
+
+    @staticmethod
+    def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingProcessingTimeWindows[Any]:
+        """Windows of a size that start every `slide`, moved by an offset."""
+        return SlidingProcessingTimeWindows(to_millis(size), to_millis(slide), _optional(offset))
+
+
+class _SessionWindows(_TimeWindows[T], MergingWindowAssigner[T, TimeWindow]):
+    """A window from each record to its time plus the gap; those that overlap or touch merge."""
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        """The record's own session, before merging."""
+        time = self._time(timestamp, context)
+        return [TimeWindow(time, time + self._gap(element))]
+
+    def merge_windows(
+        self, windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]
+    ) -> None:
+        """Sessions that overlap or touch are one."""
+        TimeWindow.merge_windows(windows, callback)
+
+    @abstractmethod
+    def _gap(self, element: T) -> int:
+        """The gap behind a record."""
+
+
+class _StaticSessionWindows(_SessionWindows[T]):
+    def __init__(self, session_gap: int) -> None:
+        if session_gap <= 0:
+            raise ValueError(f"{type(self).__name__}: session_gap must be greater than zero, got {session_gap!r}")
+        self._session_gap = session_gap
+
+    def _gap(self, element: T) -> int:
+        return self._session_gap
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._session_gap})"
+
+
+class _DynamicSessionWindows(_SessionWindows[T]):
+    def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor) -> None:
+        self._extractor = session_window_time_gap_extractor
+
+    def _gap(self, element: T) -> int:
+        gap = self._extractor.extract(element)
+        if gap <= 0:
+            raise ValueError(f"{self!r}: the session gap must be greater than zero, got {gap!r} for {element!r}")
+        return gap
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self._extractor).__name__})"
+
+
+class EventTimeSessionWindows(_StaticSessionWindows[T]):
+    """Sessions by event time: records belong together until none comes for the length of the gap.
+
+    >>> EventTimeSessionWindows.with_gap(Time.seconds(5)).assign_windows("a", 12_000, None)
+    [TimeWindow(start=12000, end=17000)]
+    """
+
+    _event_time = True
+
+    @staticmethod
+    def with_gap(size: Length) -> EventTimeSessionWindows[Any]:
+        """The same gap behind each record."""
+        return EventTimeSessionWindows(to_millis(size))
+
+    @staticmethod
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Any]:
+        """A gap of its own behind each record."""
+        return DynamicEventTimeSessionWindows(extractor)
+
+
+class ProcessingTimeSessionWindows(_StaticSessionWindows[T]):
+    """Sessions by the clock: records belong together until none comes for the length of the gap."""
+
+    @staticmethod
+    def with_gap(size: Length) -> ProcessingTimeSessionWindows[Any]:
+        """The same gap behind each record."""
+        return ProcessingTimeSessionWindows(to_millis(size))
+
+    @staticmethod
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
+        """A gap of its own behind each record."""
+        return DynamicProcessingTimeSessionWindows(extractor)
+
+
+class DynamicEventTimeSessionWindows(_DynamicSessionWindows[T]):
+    """Sessions by event time, with a gap of its own behind each record."""
+
+    _event_time = True
+
+    @staticmethod
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Any]:
+        """A gap of its own behind each record."""
+        return DynamicEventTimeSessionWindows(extractor)
+
+
+class DynamicProcessingTimeSessionWindows(_DynamicSessionWindows[T]):
+    """Sessions by the clock, with a gap of its own behind each record."""
+
+    @staticmethod
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
+        """A gap of its own behind each record."""
+        return DynamicProcessingTimeSessionWindows(extractor)
+
+
+class GlobalWindows(WindowAssigner[T, GlobalWindow]):
+    """All records of a key in one window, which fires only if a trigger is set."""
+
+    @staticmethod
+    def create() -> GlobalWindows[Any]:
+        """The assigner."""
+        return GlobalWindows()
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[GlobalWindow]:
+        """The global window."""
+        return [GlobalWindow()]
+
+    def get_default_trigger(self, env: Any) -> Trigger[T, GlobalWindow]:
+        """Never fires."""
+        return NeverTrigger()
+
+    def get_window_serializer(self) -> TypeSerializer[GlobalWindow]:
+        """One byte."""
+        return GlobalWindowSerializer()
+
+    def is_event_time(self) -> bool:
+        """False."""
+        return False
+
+    def __repr__(self) -> str:
+        return "GlobalWindows()"
+
+
+class _CountWindows(WindowAssigner[T, CountWindow]):
+    """Windows by the number of records of a key; the number so far is state of the key."""
+
+    _window_size: int
+    _counter: ValueStateDescriptor
+
+    def get_default_trigger(self, env: Any) -> Trigger[T, CountWindow]:
+        """Fires when the window is full."""
+        return CountTrigger(self._window_size)
+
+    def get_window_serializer(self) -> TypeSerializer[CountWindow]:
+        """The number of the window."""
+        return CountWindowSerializer()
+
+    def is_event_time(self) -> bool:
+        """False."""
+        return False
+
+    def _next_count(self, context: WindowAssigner.WindowAssignerContext) -> int:
+        """How many records of the key came before this one."""
+        state = context.get_runtime_context().get_state(self._counter)
+        count: int = state.value() or 0
+        state.update(count + 1)
+        return count
+
+    def _positive(self, **options: int) -> None:
+        for name, value in options.items():
+            if value < 1:
+                raise ValueError(f"{type(self).__name__}: {name} must be at least 1, got {value!r}")
+
+
+class CountTumblingWindowAssigner(_CountWindows[T]):
+    """Windows of so many records, one after the other."""
+
+    def __init__(self, window_size: int) -> None:
+        self._positive(window_size=window_size)
+        self._window_size = window_size
+        self._counter = ValueStateDescriptor("tumble-count-assigner", Types.LONG())
+
+    @staticmethod
+    def of(window_size: int) -> CountTumblingWindowAssigner[Any]:
+        """`CountTumblingWindowAssigner.of(10)`."""
+        return CountTumblingWindowAssigner(window_size)
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[CountWindow]:
+        """The one window that the record falls into."""
+        return [CountWindow(self._next_count(context) // self._window_size)]
+
+    def __repr__(self) -> str:
+        return f"CountTumblingWindowAssigner({self._window_size})"
+
+
+class CountSlidingWindowAssigner(_CountWindows[T]):
+    """Windows of so many records, which start every so many records."""
+
+    def __init__(self, window_size: int, window_slide: int) -> None:
+        self._positive(window_size=window_size, window_slide=window_slide)
+        self._window_size = window_size
+        self._window_slide = window_slide
+        self._counter = ValueStateDescriptor("slide-count-assigner", Types.LONG())
+
+    @staticmethod
+    def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner[Any]:
+        """`CountSlidingWindowAssigner.of(10, 5)`."""
+        return CountSlidingWindowAssigner(window_size, window_slide)
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[CountWindow]:
+        """All windows that contain the record, the latest first."""
+        count = self._next_count(context)
+        last = count // self._window_slide
+        first = max(-(-(count - self._window_size + 1) // self._window_slide), 0)
+        return [CountWindow(number) for number in range(last, first - 1, -1)]
+
+    def __repr__(self) -> str:
+        return f"CountSlidingWindowAssigner({self._window_size}, {self._window_slide})"
+
+
+def _optional(offset: Length | None) -> int:
+    return 0 if offset is None else to_millis(offset)

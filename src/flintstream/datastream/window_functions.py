@@ -1,0 +1,112 @@
+"""The functions that are called with the contents of a window.
+
+All are imported from `flintstream.datastream.functions`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from flintstream.datastream.basic_functions import Function
+from flintstream.datastream.state import KeyedStateStore
+
+W = TypeVar("W")
+W2 = TypeVar("W2")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+KEY = TypeVar("KEY")
+
+
+class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
+    """Called with a key, its window and the window's records.
+
+        class Count(WindowFunction):
+            def apply(self, key, window, inputs):
+                yield key, window.start, len(list(inputs))
+    """
+
+    @abstractmethod
+    def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
+        """The results of a window that fires."""
+
+
+class AllWindowFunction(Function, Generic[IN, OUT, W]):
+    """Called with a window over all records of a stream, and these records.
+
+        class Total(AllWindowFunction):
+            def apply(self, window, inputs):
+                yield sum(inputs)
+    """
+
+    @abstractmethod
+    def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
+        """The results of a window that fires."""
+
+
+class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
+    """As `WindowFunction`, with a context that has the window, the time, and state.
+
+        class Report(ProcessWindowFunction):
+            def process(self, key, context, elements):
+                yield key, context.window().end, len(list(elements))
+    """
+
+    class Context(ABC, Generic[W2]):
+        """What a window function may ask about the window that fires."""
+
+        @abstractmethod
+        def window(self) -> W2:
+            """The window."""
+
+        @abstractmethod
+        def current_processing_time(self) -> int:
+            """The clock of the slot, in milliseconds since 1970."""
+
+        @abstractmethod
+        def current_watermark(self) -> int:
+            """The watermark that the operator has reached."""
+
+        @abstractmethod
+        def window_state(self) -> KeyedStateStore:
+            """State of this key and this window only; drop it in `clear`."""
+
+        @abstractmethod
+        def global_state(self) -> KeyedStateStore:
+            """State of this key, across its windows."""
+
+    @abstractmethod
+    def process(
+        self, key: KEY, context: ProcessWindowFunction.Context[Any], elements: Iterable[IN]
+    ) -> Iterable[OUT]:
+        """The results of a window that fires."""
+
+    def clear(self, context: ProcessWindowFunction.Context[Any]) -> None:  # noqa: B027 - optional to write
+        """Called when the window is deleted: drop the state of `context.window_state()`."""
+
+
+class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
+    """As `AllWindowFunction`, with a context that has the window and state."""
+
+    class Context(ABC, Generic[W2]):
+        """What a window function may ask about the window that fires."""
+
+        @abstractmethod
+        def window(self) -> W2:
+            """The window."""
+
+        @abstractmethod
+        def window_state(self) -> KeyedStateStore:
+            """State of this window only; drop it in `clear`."""
+
+        @abstractmethod
+        def global_state(self) -> KeyedStateStore:
+            """State across windows."""
+
+    @abstractmethod
+    def process(self, context: ProcessAllWindowFunction.Context[Any], elements: Iterable[IN]) -> Iterable[OUT]:
+        """The results of a window that fires."""
+
+    def clear(self, context: ProcessAllWindowFunction.Context[Any]) -> None:  # noqa: B027 - optional to write
+        """Called when the window is deleted: drop the state of `context.window_state()`."""

@@ -1,0 +1,266 @@
+"""The stream graph: the operators of a program and the edges between them, before chaining.
+
+`StreamGraphGenerator` makes it from transformations: virtual ones become properties of edges, and what the
+program left open (parallelism, partitioners, slot sharing groups, operator ids) is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from flintstream.graph.errors import InvalidProgramException
+from flintstream.graph.operator_ids import assign_operator_ids
+from flintstream.graph.partitioners import ForwardPartitioner, RebalancePartitioner, StreamPartitioner
+from flintstream.graph.transformations import (
+    ChainingStrategy,
+    PartitionTransformation,
+    PhysicalTransformation,
+    SideOutputTransformation,
+    SinkTransformation,
+    SourceTransformation,
+    Transformation,
+    TwoInputTransformation,
+    UnionTransformation,
+)
+
+if TYPE_CHECKING:
+    from flintstream.common.typeinfo import TypeInformation
+
+DEFAULT_MAX_PARALLELISM = 128
+DEFAULT_SLOT_SHARING_GROUP = "default"
+DEFAULT_JOB_NAME = "Flintstream Streaming Job"
+
+NodeKind = Literal["source", "operator", "sink"]
+
+
+@dataclass(frozen=True)
+class StreamGraphConfig:
+    """What the environment decides for all operators; each option names the Flink one it stands for."""
+
+    job_name: str = DEFAULT_JOB_NAME
+    parallelism: int = 1
+    """`parallelism.default`, for operators without their own."""
+    max_parallelism: int | None = None
+    """`pipeline.max-parallelism`, for operators without their own; 128 where neither is set."""
+    chaining: bool = True
+    """`pipeline.operator-chaining.enabled`."""
+    chain_different_max_parallelism: bool = True
+    """`pipeline.operator-chaining.chain-operators-with-different-max-parallelism`."""
+    auto_generate_uids: bool = True
+    """`pipeline.auto-generate-uids`; where false, each operator must have a uid."""
+    buffer_timeout: int | None = None
+    """`execution.buffer-timeout.interval` in milliseconds, for operators without their own."""
+
+
+@dataclass(frozen=True)
+class StreamEdge:
+    """Records from the output of one operator to an input of another.
+
+    `side_tag` is None for the main output; `index` is the edge's place in `StreamGraph.edges`.
+    """
+
+    source_id: int
+    target_id: int
+    input_index: int
+    partitioner: StreamPartitioner = field(compare=False)
+    side_tag: str | None = None
+    index: int = 0
+
+
+@dataclass
+class StreamNode:
+    """An operator with everything decided."""
+
+    id: int
+    kind: NodeKind
+    name: str
+    operator: Any
+    parallelism: int
+    max_parallelism: int
+    slot_sharing_group: str
+    chaining: ChainingStrategy
+    source: Any = None
+    bounded: bool = False
+    uid: str | None = None
+    uid_hash: str | None = None
+    description: str = ""
+    output_type: TypeInformation | None = None
+    buffer_timeout: int | None = None
+    two_inputs: bool = False
+    operator_id: str = ""
+    """32 hexadecimal digits, under which the operator's state is stored."""
+    side_output_types: dict[str, TypeInformation | None] = field(default_factory=dict)
+    """The declared type of each side output that is read."""
+    in_edges: list[StreamEdge] = field(default_factory=list)
+    out_edges: list[StreamEdge] = field(default_factory=list)
+
+
+@dataclass
+class StreamGraph:
+    """Operators by id, in topological order, and the edges between them."""
+
+    config: StreamGraphConfig
+    nodes: dict[int, StreamNode] = field(default_factory=dict)
+    edges: list[StreamEdge] = field(default_factory=list)
+
+    @property
+    def job_name(self) -> str:
+        return self.config.job_name
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether all sources end by themselves, so that the job does."""
+        return all(node.bounded for node in self.sources)
+
+    @property
+    def sources(self) -> list[StreamNode]:
+        return [node for node in self.nodes.values() if node.kind == "source"]
+
+    @property
+    def sinks(self) -> list[StreamNode]:
+        return [node for node in self.nodes.values() if node.kind == "sink"]
+
+
+@dataclass(frozen=True)
+class _Output:
+    """What a transformation's output is in the end: an operator's output, perhaps with a partitioner."""
+
+    node_id: int
+    partitioner: StreamPartitioner | None = None
+    side_tag: str | None = None
+
+
+class StreamGraphGenerator:
+    """Makes a `StreamGraph` of recorded transformations and all that these read from."""
+
+    def __init__(
+        self, transformations: Iterable[Transformation], config: StreamGraphConfig | None = None
+    ) -> None:
+        self._transformations = list(transformations)
+        self._config = config or StreamGraphConfig()
+        self._graph = StreamGraph(self._config)
+        self._outputs: dict[int, list[_Output]] = {}
+
+    def generate(self) -> StreamGraph:
+        """The graph, or an `InvalidProgramException` that says what is wrong with the program."""
+        if not self._transformations:
+            raise InvalidProgramException(
+                "The program defines no operators, so there is nothing to execute. "
+                "Add at least one transformation or sink before calling execute()."
+            )
+        self._graph = StreamGraph(self._config)
+        for transformation in _reachable(self._transformations):
+            self._outputs[transformation.id] = self._translate(transformation)
+        assign_operator_ids(self._graph)
+        return self._graph
+
+    def _translate(self, transformation: Transformation) -> list[_Output]:
+        inputs = [output for input in transformation.inputs for output in self._outputs[input.id]]
+        if isinstance(transformation, PhysicalTransformation):
+            self._add_node(transformation)
+            return [_Output(transformation.id)]
+        if isinstance(transformation, UnionTransformation):
+            return inputs
+        if isinstance(transformation, PartitionTransformation):
+            return [_Output(o.node_id, transformation.partitioner, o.side_tag) for o in inputs]
+        if isinstance(transformation, SideOutputTransformation):
+            for output in inputs:
+                self._declare_side_output(self._graph.nodes[output.node_id], transformation)
+            return [_Output(o.node_id, o.partitioner, transformation.tag_id) for o in inputs]
+        raise TypeError(f"Unknown kind of transformation: {transformation!r}")
+
+    def _declare_side_output(self, node: StreamNode, side: SideOutputTransformation) -> None:
+        known = node.side_output_types.get(side.tag_id)
+        if known is not None and side.output_type is not None and known != side.output_type:
+            raise InvalidProgramException(
+                f"Side output '{side.tag_id}' of operator '{node.name}' is read with two different types: "
+                f"{known} and {side.output_type}. Use one OutputTag for it."
+            )
+        node.side_output_types[side.tag_id] = side.output_type or known
+
+    def _add_node(self, t: PhysicalTransformation) -> None:
+        input_outputs = [self._outputs[input.id] for input in t.inputs]
+        predecessors = [self._graph.nodes[output.node_id] for outputs in input_outputs for output in outputs]
+        name = _display_name(t)
+        parallelism = t.parallelism or self._config.parallelism
+        node = StreamNode(
+            id=t.id,
+            kind=_kind(t),
+            name=name,
+            operator=t.operator,
+            parallelism=parallelism,
+            max_parallelism=self._max_parallelism(t, name, parallelism),
+            slot_sharing_group=t.slot_sharing_group or _inherited_group(predecessors),
+            chaining=t.chaining,
+            source=t.source if isinstance(t, SourceTransformation) else None,
+            bounded=t.bounded if isinstance(t, SourceTransformation) else False,
+            uid=t.uid,
+            uid_hash=t.uid_hash,
+            description=t.description or name,
+            output_type=t.output_type,
+            buffer_timeout=self._config.buffer_timeout if t.buffer_timeout is None else t.buffer_timeout,
+            two_inputs=isinstance(t, TwoInputTransformation),
+        )
+        self._graph.nodes[t.id] = node
+        for input_index, outputs in enumerate(input_outputs):
+            for output in outputs:
+                self._add_edge(output, node, input_index)
+
+    def _max_parallelism(self, t: PhysicalTransformation, name: str, parallelism: int) -> int:
+        max_parallelism = t.max_parallelism or self._config.max_parallelism or DEFAULT_MAX_PARALLELISM
+        if parallelism > max_parallelism:
+            raise InvalidProgramException(
+                f"The parallelism {parallelism} of operator '{name}' is greater than its max parallelism "
+                f"{max_parallelism}. Lower the parallelism, or raise set_max_parallelism() on the operator "
+                f"or on the environment."
+            )
+        return max_parallelism
+
+    def _add_edge(self, output: _Output, target: StreamNode, input_index: int) -> None:
+        source = self._graph.nodes[output.node_id]
+        partitioner = output.partitioner
+        if partitioner is None:
+            same = source.parallelism == target.parallelism
+            partitioner = ForwardPartitioner() if same else RebalancePartitioner()
+        elif isinstance(partitioner, ForwardPartitioner) and source.parallelism != target.parallelism:
+            raise InvalidProgramException(
+                f"forward() cannot change the parallelism: operator '{source.name}' has parallelism "
+                f"{source.parallelism}, its successor '{target.name}' has parallelism {target.parallelism}. "
+                f"Use rebalance(), rescale() or another partitioning between them, or make them equal."
+            )
+        edge = StreamEdge(
+            source.id, target.id, input_index, partitioner, output.side_tag, len(self._graph.edges)
+        )
+        self._graph.edges.append(edge)
+        source.out_edges.append(edge)
+        target.in_edges.append(edge)
+
+
+def _reachable(transformations: Iterable[Transformation]) -> list[Transformation]:
+    """The transformations and all their inputs, each once, inputs first."""
+    found: dict[int, Transformation] = {}
+    pending = list(transformations)
+    while pending:
+        transformation = pending.pop()
+        if transformation.id not in found:
+            found[transformation.id] = transformation
+            pending.extend(transformation.inputs)
+    return [found[id] for id in sorted(found)]
+
+
+def _kind(t: PhysicalTransformation) -> NodeKind:
+    if isinstance(t, SourceTransformation):
+        return "source"
+    return "sink" if isinstance(t, SinkTransformation) else "operator"
+
+
+def _display_name(t: PhysicalTransformation) -> str:
+    prefix = {"source": "Source: ", "sink": "Sink: "}.get(_kind(t), "")
+    return t.name if t.name.startswith(prefix) else prefix + t.name
+
+
+def _inherited_group(predecessors: list[StreamNode]) -> str:
+    groups = {node.slot_sharing_group for node in predecessors}
+    return groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP

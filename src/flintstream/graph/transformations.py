@@ -1,0 +1,198 @@
+"""What the API calls of a program record: a lazy graph of transformations, each knowing its inputs.
+
+Union, partitioning and side-output selection are *virtual*: they move no record by themselves and become
+properties of the edges of the stream graph.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from flintstream.graph.errors import InvalidProgramException
+from flintstream.graph.partitioners import StreamPartitioner
+
+if TYPE_CHECKING:
+    from flintstream.common.typeinfo import TypeInformation
+
+UPPER_BOUND_MAX_PARALLELISM = 1 << 15
+"""The most key groups an operator can have, as in Flink."""
+
+_ids = itertools.count(1)
+
+
+class ChainingStrategy(Enum):
+    """Whether an operator may run in one task with its neighbours."""
+
+    ALWAYS = "ALWAYS"
+    """Chain with predecessor and successors where possible."""
+    NEVER = "NEVER"
+    """Neither with the predecessor nor with successors (`disable_chaining`)."""
+    HEAD = "HEAD"
+    """Not with the predecessor, but with successors (`start_new_chain`)."""
+
+
+class Transformation:
+    """A step of the program. Settings left None are taken from the environment or from the inputs.
+
+    Ids grow with creation and inputs are fixed at creation, so an input's id is always smaller: sorting
+    by id is a topological order, and cycles cannot be written.
+    """
+
+    def __init__(
+        self, name: str, inputs: Sequence[Transformation] = (), output_type: TypeInformation | None = None
+    ) -> None:
+        self.id = next(_ids)
+        self.name = name
+        self.inputs: tuple[Transformation, ...] = tuple(inputs)
+        self.output_type = output_type
+        self.uid: str | None = None
+        self.uid_hash: str | None = None
+        self.description: str | None = None
+        self.slot_sharing_group: str | None = None
+        self.chaining = ChainingStrategy.ALWAYS
+        self.buffer_timeout: int | None = None
+        self._parallelism: int | None = None
+        self._max_parallelism: int | None = None
+        self._non_parallel = False
+
+    @property
+    def parallelism(self) -> int | None:
+        """The operator's own parallelism; None means the environment's default."""
+        return self._parallelism
+
+    @parallelism.setter
+    def parallelism(self, value: int | None) -> None:
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise InvalidProgramException(
+                f"The parallelism of operator '{self.name}' must be an integer of at least 1, got {value!r}."
+            )
+        if self._non_parallel and value != 1:
+            raise InvalidProgramException(
+                f"The parallelism of operator '{self.name}' is fixed to 1 because it is not parallel, "
+                f"got {value!r}."
+            )
+        self._parallelism = value
+
+    @property
+    def max_parallelism(self) -> int | None:
+        """The number of key groups, and the upper bound of rescaling; None means the environment's."""
+        return self._max_parallelism
+
+    @max_parallelism.setter
+    def max_parallelism(self, value: int | None) -> None:
+        if value is not None and (
+            not isinstance(value, int) or not 1 <= value <= UPPER_BOUND_MAX_PARALLELISM
+        ):
+            raise InvalidProgramException(
+                f"The max parallelism of operator '{self.name}' must be an integer from 1 to "
+                f"{UPPER_BOUND_MAX_PARALLELISM}, got {value!r}."
+            )
+        if self._non_parallel and value != 1:
+            raise InvalidProgramException(
+                f"The max parallelism of operator '{self.name}' is fixed to 1 because it is not parallel, "
+                f"got {value!r}."
+            )
+        self._max_parallelism = value
+
+    @property
+    def non_parallel(self) -> bool:
+        """Whether the parallelism is fixed to 1."""
+        return self._non_parallel
+
+    def force_non_parallel(self) -> None:
+        """Fix parallelism and max parallelism to 1; any later attempt to change them is an error."""
+        self._parallelism = self._max_parallelism = 1
+        self._non_parallel = True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(id={self.id}, name={self.name!r}, parallelism={self._parallelism})"
+
+
+class PhysicalTransformation(Transformation):
+    """A transformation that becomes an operator. `operator` belongs to the runtime and stays opaque here."""
+
+    def __init__(
+        self,
+        name: str,
+        operator: Any,
+        inputs: Sequence[Transformation] = (),
+        output_type: TypeInformation | None = None,
+    ) -> None:
+        super().__init__(name, inputs, output_type)
+        self.operator = operator
+
+
+class SourceTransformation(PhysicalTransformation):
+    """Where records enter; `source` describes what is read and stays opaque here."""
+
+    def __init__(
+        self,
+        name: str,
+        operator: Any,
+        source: Any,
+        bounded: bool,
+        output_type: TypeInformation | None = None,
+    ) -> None:
+        super().__init__(name, operator, (), output_type)
+        self.source = source
+        self.bounded = bounded
+
+
+class OneInputTransformation(PhysicalTransformation):
+    """An operator with one input."""
+
+    def __init__(
+        self, input: Transformation, name: str, operator: Any, output_type: TypeInformation | None = None
+    ) -> None:
+        super().__init__(name, operator, (input,), output_type)
+
+
+class TwoInputTransformation(PhysicalTransformation):
+    """An operator that tells its two inputs apart (`connect`)."""
+
+    def __init__(
+        self,
+        input1: Transformation,
+        input2: Transformation,
+        name: str,
+        operator: Any,
+        output_type: TypeInformation | None = None,
+    ) -> None:
+        super().__init__(name, operator, (input1, input2), output_type)
+
+
+class SinkTransformation(PhysicalTransformation):
+    """Where records leave."""
+
+    def __init__(self, input: Transformation, name: str, operator: Any) -> None:
+        super().__init__(name, operator, (input,), None)
+
+
+class PartitionTransformation(Transformation):
+    """Virtual: how the next operator's input is spread. The last one before an operator counts."""
+
+    def __init__(self, input: Transformation, partitioner: StreamPartitioner) -> None:
+        super().__init__("Partition", (input,), input.output_type)
+        self.partitioner = partitioner
+
+
+class UnionTransformation(Transformation):
+    """Virtual: several streams as one input."""
+
+    def __init__(self, inputs: Sequence[Transformation]) -> None:
+        if not inputs:
+            raise InvalidProgramException("A union needs at least one stream, got none.")
+        super().__init__("Union", inputs, inputs[0].output_type)
+
+
+class SideOutputTransformation(Transformation):
+    """Virtual: the side output `tag_id` of the input instead of its main output."""
+
+    def __init__(
+        self, input: Transformation, tag_id: str, output_type: TypeInformation | None = None
+    ) -> None:
+        super().__init__("SideOutput", (input,), output_type)
+        self.tag_id = tag_id

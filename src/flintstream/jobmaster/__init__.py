@@ -1,0 +1,1 @@
+"""What runs a job: its life, its epochs, the positions of its sources."""

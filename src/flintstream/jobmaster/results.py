@@ -1,0 +1,66 @@
+"""What a job hands to its driver while it runs: printed lines and collected records."""
+
+from __future__ import annotations
+
+import pickle
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_MOST_PAGES = 256
+
+
+class Collector:
+    """Collected records on their way from the job to the iterator of `execute_and_collect`.
+
+    Bounded: when the reader is slow, the job waits.
+    """
+
+    def __init__(self) -> None:
+        self._pages: queue.Queue[list[Any] | None] = queue.Queue(_MOST_PAGES)
+        self._abandoned = threading.Event()
+        self._failure: Callable[[], BaseException | None] = lambda: None
+
+    def put(self, page: bytes, gone: Callable[[], bool]) -> None:
+        """Adds a page; waits while the reader is behind, unless the job is to end (`gone`)."""
+        records = pickle.loads(page)
+        while not self._abandoned.is_set() and not gone():
+            try:
+                self._pages.put(records, timeout=0.1)
+                return
+            except queue.Full:
+                continue
+
+    def end(self, failure: Callable[[], BaseException | None]) -> None:
+        """No page follows. `failure` gives the reason if the job has failed."""
+        self._failure = failure
+        while not self._abandoned.is_set():
+            try:
+                self._pages.put(None, timeout=0.1)
+                return
+            except queue.Full:
+                continue
+
+    def abandon(self) -> None:
+        """Nobody reads any more: what comes is dropped."""
+        self._abandoned.set()
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            page = self._pages.get()
+            if page is None:
+                self._pages.put(None)
+                failure = self._failure()
+                if failure is not None:
+                    raise failure
+                return
+            yield from page
+
+
+def print_lines(page: bytes) -> None:
+    """Writes the printed lines of a page to the driver's console."""
+    lines: list[str] = pickle.loads(page)
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,81 @@
+"""JobSettings: all that a program says about its job besides the graph."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from flintstream.common.config_values import parse_boolean, parse_duration
+from flintstream.runtime.context import JobInfo
+from flintstream.runtime.user_code import UserCode, collect_main, ship_file
+
+EPOCH_TARGET = "flint.epoch.target-duration"
+EPOCH_LEAST_INTERVAL = "flint.epoch.min-interval"
+PROGRESS = "flint.progress"
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """Settings of a job, from the environment's configuration and calls."""
+
+    job_name: str
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    batch_mode: bool = False
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    python_files: list[str] = field(default_factory=list)
+    python_requirements: tuple[str, str | None] | None = None
+    python_archives: list[tuple[str, str | None]] = field(default_factory=list)
+    python_executable: str | None = None
+    cached_files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def epoch_seconds(self) -> float:
+        """How long an epoch should last: longer in batch mode, where nobody waits for single results."""
+        return self._seconds(EPOCH_TARGET, "4 s" if self.batch_mode else "1 s")
+
+    @property
+    def least_epoch_seconds(self) -> float:
+        """Epochs do not start more often than this."""
+        return self._seconds(EPOCH_LEAST_INTERVAL, "100 ms")
+
+    @property
+    def show_progress(self) -> bool:
+        """Whether a live line is shown: on a terminal, unless switched off."""
+        wanted = self.configuration.get(PROGRESS)
+        if wanted is not None:
+            return parse_boolean(wanted, PROGRESS) and sys.stderr.isatty()
+        return sys.stderr.isatty() and os.environ.get("FLINT_PROGRESS", "1") != "0"
+
+    def _seconds(self, key: str, default: str) -> float:
+        return parse_duration(self.configuration.get(key, default), key).to_millis() / 1000
+
+    def for_slots(self, job_id: str, same_machine: bool) -> tuple[JobInfo, UserCode]:
+        """What slots need of all this."""
+        requirements = None
+        if self.python_requirements is not None:
+            listed, cache = self.python_requirements
+            option = "set_python_requirements"
+            requirements = (
+                ship_file(listed, option, same_machine),
+                None if cache is None else ship_file(cache, option, same_machine),
+            )
+        user_code = UserCode(
+            main=collect_main(),
+            sys_path=[os.path.abspath(entry) for entry in sys.path] if same_machine else [],
+            python_files=[ship_file(path, "add_python_file", same_machine) for path in self.python_files],
+            archives=[
+                (ship_file(path, "add_python_archive", same_machine), target)
+                for path, target in self.python_archives
+            ],
+            requirements=requirements,
+            cached_files={
+                name: ship_file(path, "register_cached_file", same_machine)
+                for name, path in self.cached_files.items()
+            },
+        )
+        info = JobInfo(
+            job_id=job_id, job_name=self.job_name, parameters=dict(self.parameters), batch_mode=self.batch_mode
+        )
+        return info, user_code

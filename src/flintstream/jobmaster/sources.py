@@ -1,0 +1,110 @@
+"""Source coordinators: which splits each source has, who reads them, and how far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flintstream.runtime.protocol import SourceWork, VertexReport
+from flintstream.runtime.source import Split, SplitSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class SourceCoordinator:
+    """The driver's side of one source vertex. This base serves sources that need no help: functions in slots."""
+
+    def __init__(self, vertex_id: int, name: str, parallelism: int) -> None:
+        self.vertex_id = vertex_id
+        self.name = name
+        self.parallelism = parallelism
+
+    def start(self) -> None:
+        """Called once before the first epoch."""
+
+    def work(self, limit: int) -> SourceWork:
+        """What the subtasks have to do in the next epoch."""
+        return SourceWork(limit)
+
+    def reader(self) -> DataFrame | None:
+        """Rows for level 0 in the next epoch, for sources that Spark reads."""
+        return None
+
+    def next_due(self) -> float | None:
+        """When (seconds since 1970) this source wants an epoch; None for not by itself."""
+        return None
+
+    def epoch_done(self, reports: Sequence[VertexReport]) -> None:
+        """Takes in what the subtasks have read."""
+
+    def close(self) -> None:
+        """Called once at the end."""
+
+
+class SplitCoordinator(SourceCoordinator):
+    """Finds the splits of a source, deals them out, and keeps their positions."""
+
+    def __init__(self, vertex_id: int, name: str, parallelism: int, source: SplitSource) -> None:
+        super().__init__(vertex_id, name, parallelism)
+        self._source = source
+        self._known: dict[str, Split] = {}
+        self._readers: list[set[str]] = [set() for _ in range(parallelism)]
+        self._unassigned: list[Split] = []
+        self.positions: dict[str, Any] = {}
+        """Where each unfinished split stands."""
+        self._next_discovery: float | None = None
+        self._complete = False
+
+    def start(self) -> None:
+        self._discover()
+
+    def work(self, limit: int) -> SourceWork:
+        if self._next_discovery is not None and time.time() >= self._next_discovery:
+            self._discover()
+        dealt: dict[int, list[tuple[Split, Any]]] = {}
+        for split in self._unassigned:
+            subtask = min(range(self.parallelism), key=lambda index: (len(self._readers[index]), index))
+            self._readers[subtask].add(split.split_id)
+            dealt.setdefault(subtask, []).append((split, self.positions.get(split.split_id)))
+        self._unassigned = []
+        return SourceWork(limit, dealt, self._complete)
+
+    def next_due(self) -> float | None:
+        if self._unassigned:
+            return 0.0
+        if self._next_discovery is not None and time.time() >= self._next_discovery:
+            # Looking is cheap, an epoch is not: run one only if there is something new.
+            self._discover()
+            if self._unassigned:
+                return 0.0
+        return self._next_discovery
+
+    def epoch_done(self, reports: Sequence[VertexReport]) -> None:
+        self.positions = {
+            split_id: position for report in reports for split_id, position in report.positions.items()
+        }
+        for report in reports:
+            self._readers[report.subtask] &= report.positions.keys()
+
+    def _discover(self) -> None:
+        for split in self._source.discover(self.parallelism, frozenset(self._known)):
+            if split.split_id in self._known:
+                continue
+            self._known[split.split_id] = split
+            self._unassigned.append(split)
+        if self._source.bounded or self._source.discovery_interval is None:
+            self._complete = self._source.bounded
+            self._next_discovery = None
+        else:
+            self._next_discovery = time.time() + self._source.discovery_interval
+
+
+def make_coordinator(
+    vertex_id: int, name: str, parallelism: int, source: Any, spark: SparkSession, on_data: Callable[[], None]
+) -> SourceCoordinator:
+    """The coordinator for a source, by what kind of source it is."""
+    if isinstance(source, SplitSource):
+        return SplitCoordinator(vertex_id, name, parallelism, source)
+    return SourceCoordinator(vertex_id, name, parallelism)

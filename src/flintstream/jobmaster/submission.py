@@ -1,0 +1,94 @@
+"""Submitting a job, and the client that its program gets."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+from flintstream.common.completable_future import CompletableFuture
+from flintstream.common.job_client import JobClient
+from flintstream.common.job_id import JobID
+from flintstream.graph.execution_graph import ExecutionGraph
+from flintstream.graph.job_graph import build_job_graph
+from flintstream.graph.stream_graph import StreamGraph
+from flintstream.jobmaster.job_master import JobMaster
+from flintstream.jobmaster.settings import JobSettings
+from flintstream.spark.session import get_or_create_session
+
+__all__ = ["JobSettings", "LocalJobClient", "submit"]
+
+_running: weakref.WeakSet[JobMaster] = weakref.WeakSet()
+_SAVEPOINTS = "savepoints are not part of this version"
+
+
+def submit(stream_graph: StreamGraph, settings: JobSettings) -> LocalJobClient:
+    """Starts a job and returns at once."""
+    graph = ExecutionGraph(build_job_graph(stream_graph))
+    spark = get_or_create_session(settings.configuration)
+    master = JobMaster(graph, settings, spark)
+    if not _running:
+        # Registered after Spark's own, so that it runs before: jobs end while there still is a Spark.
+        atexit.unregister(_cancel_all)
+        atexit.register(_cancel_all)
+    _running.add(master)
+    master.start()
+    return LocalJobClient(master)
+
+
+def _cancel_all() -> None:
+    """A program that ends takes its jobs along."""
+    masters = [master for master in _running if not master.result.done()]
+    for master in masters:
+        master.cancel()
+    for master in masters:
+        master.join(10.0)
+
+
+class LocalJobClient(JobClient):
+    """The client of a job whose JobMaster lives in this process."""
+
+    def __init__(self, master: JobMaster) -> None:
+        self._master = master
+
+    def get_job_id(self) -> JobID:
+        return self._master.job_id
+
+    def get_job_status(self) -> CompletableFuture:
+        return CompletableFuture.completed(self._master.status)
+
+    def get_accumulators(self) -> CompletableFuture:
+        return CompletableFuture.completed(self._master.accumulators)
+
+    def get_job_execution_result(self) -> CompletableFuture:
+        return CompletableFuture(self._master.result)
+
+    def cancel(self) -> CompletableFuture:
+        done: Future[None] = Future()
+
+        def wait() -> None:
+            self._master.cancel()
+            self._master.join()
+            done.set_result(None)
+
+        threading.Thread(target=wait, name="cancel", daemon=True).start()
+        return CompletableFuture(done)
+
+    def stop_with_savepoint(
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+    ) -> CompletableFuture:
+        raise NotImplementedError(f"stop_with_savepoint: {_SAVEPOINTS}")
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
+        raise NotImplementedError(f"trigger_savepoint: {_SAVEPOINTS}")
+
+    def iterate(self, collector_id: str) -> Iterator[Any]:
+        """The records that a collecting sink hands to the driver, as they come."""
+        return iter(self._master.collector(collector_id))
+
+    def abandon(self, collector_id: str) -> None:
+        """Tells the job that nobody reads these records any more."""
+        self._master.collector(collector_id).abandon()

@@ -1,0 +1,5 @@
+"""Metrics that user functions keep: counters, gauges, meters and distributions, in named groups."""
+
+from .metrics import Counter, Distribution, Gauge, Meter, Metric, MetricGroup
+
+__all__ = ["Counter", "Distribution", "Gauge", "Meter", "Metric", "MetricGroup"]

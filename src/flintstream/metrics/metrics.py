@@ -1,0 +1,256 @@
+"""The metrics themselves. They are plain objects of a slot; :meth:`MetricGroup.snapshot` is what the slot
+reports."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+__all__ = ["Counter", "Distribution", "Gauge", "Meter", "Metric", "MetricGroup"]
+
+_METER_BUCKETS = 12
+
+
+class Metric(ABC):  # noqa: B024 - only marks what a group can hold
+    """Anything that a group can hold."""
+
+
+class Counter(Metric):
+    """A number that goes up and down.
+
+    Example::
+
+        >>> counter = Counter()
+        >>> counter.inc(3)
+        >>> counter.dec()
+        >>> counter.get_count()
+        2
+    """
+
+    __slots__ = ("_count",)
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def inc(self, n: int = 1) -> None:
+        """Add n."""
+        self._count += n
+
+    def dec(self, n: int = 1) -> None:
+        """Take n away."""
+        self._count -= n
+
+    def get_count(self) -> int:
+        """The number as it stands."""
+        return self._count
+
+
+class Gauge(Metric):
+    """A value that is asked for when metrics are reported.
+
+    Example::
+
+        >>> Gauge(lambda: 5).get_value()
+        5
+    """
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+
+    def get_value(self) -> Any:
+        """The value now."""
+        return self._function()
+
+
+class Meter(Metric):
+    """How many events there were, and how many a second over the last time span.
+
+    Example::
+
+        >>> meter = Meter(time_span_in_seconds=60)
+        >>> meter.mark_event(5)
+        >>> meter.get_count()
+        5
+    """
+
+    __slots__ = ("_bucket_seconds", "_clock", "_count", "_marks", "_span")
+
+    def __init__(self, time_span_in_seconds: int = 60, clock: Callable[[], float] = time.monotonic) -> None:
+        if time_span_in_seconds <= 0:
+            raise ValueError(f"time_span_in_seconds must be more than 0, not {time_span_in_seconds}.")
+        self._span = time_span_in_seconds
+        self._bucket_seconds = time_span_in_seconds / _METER_BUCKETS
+        self._clock = clock
+        self._count = 0
+        # (time, count before it) at the start of each bucket; the oldest is just outside the span.
+        self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
+
+    def mark_event(self, value: int = 1) -> None:
+        """So many events happened."""
+        self._advance()
+        self._count += value
+
+    def get_count(self) -> int:
+        """How many events there were in all."""
+        return self._count
+
+    def get_rate(self) -> float:
+        """Events a second over the time span, or since the meter was made if that is shorter."""
+        now = self._advance()
+        start, before = self._marks[0]
+        seconds = max(now - start, 1.0)
+        return (self._count - before) / seconds
+
+    def _advance(self) -> float:
+        now = self._clock()
+        marks = self._marks
+        if now - marks[-1][0] >= self._bucket_seconds:
+            marks.append((now, self._count))
+        while len(marks) > 1 and marks[1][0] <= now - self._span:
+            marks.popleft()
+        return now
+
+
+class Distribution(Metric):
+    """Count, sum, minimum and maximum of the values it is given.
+
+    Example::
+
+        >>> distribution = Distribution()
+        >>> distribution.update(2)
+        >>> distribution.update(4)
+        >>> distribution.get_statistics()
+        {'count': 2, 'sum': 6, 'min': 2, 'max': 4, 'mean': 3.0}
+    """
+
+    __slots__ = ("_count", "_max", "_min", "_sum")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._sum: float = 0
+        self._min: float = 0
+        self._max: float = 0
+
+    def update(self, value: float) -> None:
+        """Take a value in."""
+        if not self._count:
+            self._min = self._max = value
+        elif value < self._min:
+            self._min = value
+        elif value > self._max:
+            self._max = value
+        self._count += 1
+        self._sum += value
+
+    def get_statistics(self) -> dict[str, float]:
+        """What is reported; only the count before the first value."""
+        if not self._count:
+            return {"count": 0}
+        mean = self._sum / self._count
+        return {"count": self._count, "sum": self._sum, "min": self._min, "max": self._max, "mean": mean}
+
+
+M = TypeVar("M", bound=Metric)
+
+
+class MetricGroup:
+    """Metrics by name, and groups inside groups. A function gets its own from
+    ``runtime_context.get_metrics_group()``.
+
+    Example::
+
+        >>> group = MetricGroup()
+        >>> group.add_group("shop", "berlin").counter("orders").inc()
+        >>> group.snapshot()
+        {'shop.berlin.orders': 1}
+    """
+
+    def __init__(self, scope: tuple[str, ...] = (), variables: dict[str, str] | None = None) -> None:
+        self._scope = scope
+        self._variables = dict(variables or {})
+        self._metrics: dict[str, Metric] = {}
+        self._groups: dict[tuple[str, ...], MetricGroup] = {}
+
+    def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
+        """The group of that name inside this one; with ``extra``, a pair of a variable's name and its
+        value."""
+        path = (_checked(name),) if extra is None else (_checked(name), _checked(extra))
+        if path not in self._groups:
+            variables = self._variables if extra is None else {**self._variables, name: extra}
+            self._groups[path] = MetricGroup(self._scope + path, variables)
+        return self._groups[path]
+
+    def counter(self, name: str) -> Counter:
+        """The counter of that name."""
+        return self._get(name, Counter, Counter)
+
+    def gauge(self, name: str, obj: Callable[[], Any]) -> None:
+        """A value that ``obj()`` tells whenever metrics are reported."""
+        if not callable(obj):
+            raise TypeError(f"The gauge {name!r} needs a function without parameters, not {obj!r}.")
+        self._metrics[_checked(name)] = Gauge(obj)
+
+    def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
+        """The meter of that name."""
+        return self._get(name, Meter, lambda: Meter(time_span_in_seconds))
+
+    def distribution(self, name: str) -> Distribution:
+        """The distribution of that name."""
+        return self._get(name, Distribution, Distribution)
+
+    def get_scope_components(self) -> tuple[str, ...]:
+        """The names from the outermost group to this one."""
+        return self._scope
+
+    def get_all_variables(self) -> dict[str, str]:
+        """The variables of this group and of those around it."""
+        return dict(self._variables)
+
+    def items(self) -> Iterator[tuple[MetricGroup, str, Metric]]:
+        """All metrics of this group and the groups inside, each with its group and name."""
+        for name, metric in self._metrics.items():
+            yield self, name, metric
+        for group in self._groups.values():
+            yield from group.items()
+
+    def snapshot(self) -> dict[str, Any]:
+        """The values of all metrics by dotted name; a gauge that fails shows its error."""
+        return {".".join((*group._scope, name)): _value(metric) for group, name, metric in self.items()}
+
+    def _get(self, name: str, kind: type[M], make: Callable[[], M]) -> M:
+        metric = self._metrics.get(_checked(name))
+        if metric is None:
+            made = self._metrics[name] = make()
+            return made
+        if not isinstance(metric, kind):
+            there = type(metric).__name__.lower()
+            raise ValueError(
+                f"The metric {name!r} is already a {there}, so it cannot be a {kind.__name__.lower()}."
+            )
+        return metric
+
+
+def _value(metric: Metric) -> Any:
+    if isinstance(metric, Counter):
+        return metric.get_count()
+    if isinstance(metric, Meter):
+        return {"count": metric.get_count(), "rate": metric.get_rate()}
+    if isinstance(metric, Distribution):
+        return metric.get_statistics()
+    if isinstance(metric, Gauge):
+        try:
+            return metric.get_value()
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _checked(name: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"A metric or group needs a name, not {name!r}.")
+    return name

@@ -1,0 +1,1 @@
+"""What runs inside a slot: blocks, channels, operators, state. Knows no Spark."""

@@ -1,0 +1,42 @@
+"""Batch: a run of records, column by column, as it passes through a chain of operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+NO_TIMESTAMP = -(2**63)
+"""Stands for "this record has no timestamp" inside a column of timestamps (Flink uses the same number)."""
+
+MIN_WATERMARK = -(2**63)
+MAX_WATERMARK = 2**63 - 1
+
+
+class Batch:
+    """Records in order: their values and, where they have them, timestamps and keys.
+
+    The columns are lists of equal length. `timestamps` is None when no record has one, `keys` is None on a stream that
+    is not keyed. A batch may be handed to several operators: whoever receives one never changes its lists.
+    """
+
+    __slots__ = ("keys", "timestamps", "values")
+
+    def __init__(
+        self, values: list[Any], timestamps: list[int] | None = None, keys: list[Any] | None = None
+    ) -> None:
+        self.values = values
+        self.timestamps = timestamps
+        self.keys = keys
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def slice(self, start: int, stop: int) -> Batch:
+        """The records from `start` up to, not including, `stop`."""
+        return Batch(
+            self.values[start:stop],
+            None if self.timestamps is None else self.timestamps[start:stop],
+            None if self.keys is None else self.keys[start:stop],
+        )
+
+    def __repr__(self) -> str:
+        return f"Batch({self.values!r}, timestamps={self.timestamps!r}, keys={self.keys!r})"

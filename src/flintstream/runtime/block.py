@@ -1,0 +1,138 @@
+"""Block: what travels from one subtask to another, as bytes.
+
+A block holds records, column by column, and control elements (watermarks, idleness, end of input), each with its
+place among the records. Encoding is pickle; a block with instances of local classes falls back to cloudpickle.
+"""
+
+from __future__ import annotations
+
+import pickle
+from array import array
+from typing import Any, NamedTuple
+
+import cloudpickle
+
+from flintstream.runtime.batch import Batch
+
+TARGET_BLOCK_BYTES = 512 * 1024
+"""Blocks are cut towards this size, so that one rarely passes the limit."""
+MAX_BLOCK_BYTES = 1024 * 1024
+"""No block is larger, unless it holds a single record."""
+
+
+class Watermark(NamedTuple):
+    """No record with a timestamp at or below this one is expected after it."""
+
+    timestamp: int
+
+
+class Idleness(NamedTuple):
+    """The channel has fallen idle, or is active again."""
+
+    idle: bool
+
+
+class EndOfInput(NamedTuple):
+    """Nothing will ever follow on this channel."""
+
+
+Control = Watermark | Idleness | EndOfInput
+PlacedControl = tuple[int, Control]
+"""A control element and the number of records of its block that come before it."""
+
+
+def encode_block(batch: Batch, controls: list[PlacedControl] | None = None) -> bytes:
+    """The bytes of a block."""
+    timestamps = None if batch.timestamps is None else array("q", batch.timestamps)
+    content = (batch.values, timestamps, batch.keys, controls or None)
+    try:
+        return pickle.dumps(content, 5)
+    except (AttributeError, TypeError, pickle.PicklingError):
+        # Local classes and functions cannot be pickled by reference.
+        data: bytes = cloudpickle.dumps(content, 5)
+        return data
+
+
+def decode_block(data: bytes | memoryview) -> tuple[Batch, list[PlacedControl] | None]:
+    """The batch and the placed control elements of a block."""
+    values, timestamps, keys, controls = pickle.loads(data)
+    return Batch(values, None if timestamps is None else timestamps.tolist(), keys), controls
+
+
+class ChannelBuffer:
+    """Gathers what goes to one channel and cuts it into blocks of bounded size.
+
+    `send` receives the bytes of each block, in order.
+    """
+
+    __slots__ = ("_controls", "_limit", "_send", "keys", "records", "timestamps", "values")
+
+    def __init__(self, send: Any, keyed: bool) -> None:
+        self._send = send
+        self._limit = 4096
+        self.values: list[Any] = []
+        self.keys: list[Any] | None = [] if keyed else None
+        self.timestamps: list[int] | None = None
+        self._controls: list[PlacedControl] = []
+        self.records = 0
+
+    def has_timestamps(self, wanted: bool) -> None:
+        """Makes the buffer ready for records with or without timestamps: one block never mixes the two."""
+        if (self.timestamps is not None) != wanted:
+            if self.values:
+                self.flush()
+            self.timestamps = [] if wanted else None
+
+    def extend(self, batch: Batch) -> None:
+        """Appends the records of a batch."""
+        self.has_timestamps(batch.timestamps is not None)
+        self.values.extend(batch.values)
+        if self.keys is not None and batch.keys is not None:
+            self.keys.extend(batch.keys)
+        if self.timestamps is not None and batch.timestamps is not None:
+            self.timestamps.extend(batch.timestamps)
+        self.cut()
+
+    def control(self, element: Control) -> None:
+        """Appends a control element behind the records so far."""
+        self._controls.append((len(self.values), element))
+
+    def cut(self) -> None:
+        """Sends what is buffered if there is enough of it for a block."""
+        if len(self.values) >= self._limit:
+            self.flush()
+
+    def flush(self) -> None:
+        """Sends all that is buffered."""
+        if not self.values and not self._controls:
+            return
+        batch = Batch(self.values, self.timestamps, self.keys)
+        controls, self._controls = self._controls, []
+        self.values = []
+        if self.keys is not None:
+            self.keys = []
+        if self.timestamps is not None:
+            self.timestamps = []
+        self.records += len(batch.values)
+        self._emit(batch, controls)
+
+    def _emit(self, batch: Batch, controls: list[PlacedControl]) -> None:
+        count = len(batch.values)
+        if count > 2 * self._limit:
+            self._halve(batch, controls)
+            return
+        data = encode_block(batch, controls)
+        if count:
+            fitting = count * TARGET_BLOCK_BYTES // len(data)
+            self._limit = max(1, min(16384, fitting, 4 * self._limit))
+        if len(data) > MAX_BLOCK_BYTES and count > 1:
+            self._halve(batch, controls)
+        else:
+            self._send(data)
+
+    def _halve(self, batch: Batch, controls: list[PlacedControl]) -> None:
+        half = len(batch.values) // 2
+        first = [(place, element) for place, element in controls if place < half]
+        rest = [(place - half, element) for place, element in controls if place >= half]
+        self._emit(batch.slice(0, half), first)
+        self._emit(batch.slice(half, len(batch.values)), rest)

@@ -1,0 +1,209 @@
+"""RuntimeContext: what a user function may ask about the subtask it runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flintstream.common.accumulators import (
+    Accumulator,
+    DoubleCounter,
+    Histogram,
+    IntCounter,
+    LongCounter,
+)
+
+if TYPE_CHECKING:
+    from flintstream.metrics import MetricGroup
+    from flintstream.runtime.state.backend import KeyedStateBackend
+
+
+@dataclass(frozen=True)
+class JobInfo:
+    """What every subtask of a job knows about the job."""
+
+    job_id: str
+    job_name: str
+    attempt: int = 0
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    batch_mode: bool = False
+    cached_files: Mapping[str, str] = field(default_factory=dict)
+    watermark_interval_ms: int = 200
+
+
+@dataclass(frozen=True)
+class SubtaskInfo:
+    """Which operator, and which of its subtasks, a function runs in."""
+
+    operator_name: str
+    operator_id: str
+    task_name: str
+    subtask: int
+    parallelism: int
+    max_parallelism: int
+
+    @property
+    def task_name_with_subtasks(self) -> str:
+        return f"{self.task_name} ({self.subtask + 1}/{self.parallelism})#0"
+
+
+class DistributedCache:
+    """The files of `env.register_cached_file`, by name, on this machine."""
+
+    def __init__(self, files: Mapping[str, str]):
+        self._files = dict(files)
+
+    def get_file(self, name: str) -> str:
+        """The path of the file registered under `name`."""
+        try:
+            return self._files[name]
+        except KeyError:
+            known = ", ".join(sorted(self._files)) or "none"
+            raise KeyError(f"no cached file is registered under {name!r} (registered: {known})") from None
+
+
+class RuntimeContext:
+    """Given to `open(runtime_context)` of a rich function.
+
+    It tells about the job and the subtask, and gives metrics, accumulators, cached files and, on a keyed stream, state:
+
+        class CountPerKey(MapFunction):
+            def open(self, runtime_context):
+                self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+    """
+
+    def __init__(
+        self,
+        job: JobInfo,
+        subtask: SubtaskInfo,
+        accumulators: dict[str, Accumulator[Any, Any]],
+        metrics: MetricGroup,
+        state: KeyedStateBackend | None,
+    ) -> None:
+        self._job = job
+        self._subtask = subtask
+        self._accumulators = accumulators
+        self._metrics = metrics
+        self._state = state
+
+    # --- about the subtask -------------------------------------------------------------------------------------------
+
+    def get_task_name(self) -> str:
+        """The name of the task (the chain of operators)."""
+        return self._subtask.task_name
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        """The operator's parallelism."""
+        return self._subtask.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """The operator's max parallelism: its number of key groups."""
+        return self._subtask.max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        """The index of this subtask, from 0."""
+        return self._subtask.subtask
+
+    def get_attempt_number(self) -> int:
+        """How many times the job was started anew before, from 0."""
+        return self._job.attempt
+
+    def get_task_name_with_subtasks(self) -> str:
+        """The task's name with this subtask's number, as `Map (3/6)#0`."""
+        return self._subtask.task_name_with_subtasks
+
+    # --- about the job -----------------------------------------------------------------------------------------------
+
+    def get_job_id(self) -> str:
+        """The job's id: 32 hexadecimal digits."""
+        return self._job.job_id
+
+    def get_job_name(self) -> str:
+        """The name given to `execute`."""
+        return self._job.job_name
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """A global job parameter (`env.get_config().set_global_job_parameters`), or the default."""
+        return self._job.parameters.get(key, default_value)
+
+    def get_job_parameters(self) -> dict[str, str]:
+        """All global job parameters."""
+        return dict(self._job.parameters)
+
+    def get_distributed_cache(self) -> DistributedCache:
+        """The files registered with `env.register_cached_file`."""
+        return DistributedCache(self._job.cached_files)
+
+    # --- metrics and accumulators ------------------------------------------------------------------------------------
+
+    def get_metrics_group(self) -> MetricGroup:
+        """Where the function registers its own metrics."""
+        return self._metrics
+
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        """Registers an accumulator; its total over all subtasks is part of the job's result."""
+        if name in self._accumulators:
+            raise ValueError(
+                f"operator '{self._subtask.operator_name}': an accumulator named {name!r} exists already"
+            )
+        self._accumulators[name] = accumulator
+
+    def get_accumulator(self, name: str) -> Accumulator[Any, Any] | None:
+        """The accumulator of that name, or None."""
+        return self._accumulators.get(name)
+
+    def get_int_counter(self, name: str) -> IntCounter:
+        """The integer counter of that name, made when missing."""
+        return self._counter(name, IntCounter)  # type: ignore[no-any-return]
+
+    def get_long_counter(self, name: str) -> LongCounter:
+        """The integer counter of that name, made when missing."""
+        return self._counter(name, LongCounter)  # type: ignore[no-any-return]
+
+    def get_double_counter(self, name: str) -> DoubleCounter:
+        """The floating-point counter of that name, made when missing."""
+        return self._counter(name, DoubleCounter)  # type: ignore[no-any-return]
+
+    def get_histogram(self, name: str) -> Histogram:
+        """The histogram of that name, made when missing."""
+        return self._counter(name, Histogram)  # type: ignore[no-any-return]
+
+    def _counter(self, name: str, kind: Any) -> Any:
+        accumulator = self._accumulators.setdefault(name, kind())
+        if not isinstance(accumulator, kind):
+            raise TypeError(
+                f"operator '{self._subtask.operator_name}': accumulator {name!r} is a "
+                f"{type(accumulator).__name__}, not a {kind.__name__}"
+            )
+        return accumulator
+
+    # --- keyed state -------------------------------------------------------------------------------------------------
+
+    def get_state(self, state_descriptor: Any) -> Any:
+        """A `ValueState`: one value a key."""
+        return self._backend(state_descriptor).value_state(state_descriptor)
+
+    def get_list_state(self, state_descriptor: Any) -> Any:
+        """A `ListState`: a list a key."""
+        return self._backend(state_descriptor).list_state(state_descriptor)
+
+    def get_map_state(self, state_descriptor: Any) -> Any:
+        """A `MapState`: a map a key."""
+        return self._backend(state_descriptor).map_state(state_descriptor)
+
+    def get_reducing_state(self, state_descriptor: Any) -> Any:
+        """A `ReducingState`: all values added for a key, reduced to one."""
+        return self._backend(state_descriptor).reducing_state(state_descriptor)
+
+    def get_aggregating_state(self, state_descriptor: Any) -> Any:
+        """An `AggregatingState`: all values added for a key, aggregated."""
+        return self._backend(state_descriptor).aggregating_state(state_descriptor)
+
+    def _backend(self, descriptor: Any) -> KeyedStateBackend:
+        if self._state is None:
+            raise RuntimeError(
+                f"operator '{self._subtask.operator_name}': keyed state {descriptor.name!r} can only be used on a "
+                "keyed stream: put a key_by() before this operator"
+            )
+        return self._state

@@ -1,0 +1,156 @@
+"""What a slot is told to host: the subtasks of each vertex, with their operators, inputs and outgoing edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flintstream.graph.execution_graph import ExecutionGraph
+from flintstream.graph.job_graph import JobEdge, JobVertex
+from flintstream.graph.partitioners import StreamPartitioner
+
+if TYPE_CHECKING:
+    from flintstream.common.typeinfo import TypeInformation
+
+
+@dataclass(frozen=True)
+class OperatorDeployment:
+    """An operator of a chain."""
+
+    node_id: int
+    operator_id: str
+    name: str
+    operator: Any
+    output_type: TypeInformation | None
+    side_output_types: dict[str, TypeInformation | None]
+    chained: list[tuple[int, str | None]]
+    """The operators behind it in the chain: node id, and the side output it reads or None."""
+
+
+@dataclass(frozen=True)
+class EdgeDeployment:
+    """An edge that leaves the vertex."""
+
+    node_id: int
+    side_tag: str | None
+    partitioner: StreamPartitioner
+    target_vertex: int
+    input_index: int
+    channel_base: int
+    """The channel of source subtask i is this plus i."""
+    target_slots: list[int]
+    """The slot of each target subtask."""
+    target_max_parallelism: int
+    targets: list[list[int]]
+    """For each source subtask, the target subtasks it can send to."""
+
+
+@dataclass(frozen=True)
+class VertexDeployment:
+    """A vertex: a chain of operators, head first."""
+
+    vertex_id: int
+    name: str
+    level: int
+    parallelism: int
+    max_parallelism: int
+    operators: list[OperatorDeployment]
+    out_edges: list[EdgeDeployment]
+    inputs: list[list[list[int]]]
+    """For each subtask and each input, the channels it receives from."""
+    slots: list[int]
+    """The slot of each subtask."""
+
+    @property
+    def is_source(self) -> bool:
+        """Whether records enter here."""
+        return not any(channels for subtask in self.inputs for channels in subtask)
+
+
+@dataclass(frozen=True)
+class JobDeployment:
+    """All vertices of a job."""
+
+    vertices: list[VertexDeployment] = field(default_factory=list)
+
+    def hosted_by(self, slot: int) -> list[tuple[VertexDeployment, int]]:
+        """The subtasks that a slot hosts: vertex and index."""
+        return [
+            (vertex, index)
+            for vertex in self.vertices
+            for index, place in enumerate(vertex.slots)
+            if place == slot
+        ]
+
+    @staticmethod
+    def of(graph: ExecutionGraph) -> JobDeployment:
+        """The deployment of an execution graph."""
+        bases = _channel_bases(graph)
+        return JobDeployment([_vertex(graph, vertex, bases) for vertex in graph.job_graph.vertices])
+
+
+def _channel_bases(graph: ExecutionGraph) -> dict[int, int]:
+    """A range of channel numbers for each edge, so that a channel says which edge and which source subtask."""
+    bases: dict[int, int] = {}
+    base = 0
+    for edge in graph.job_graph.edges:
+        bases[edge.index] = base
+        base += graph.job_graph.vertices[edge.source_vertex].parallelism
+    return bases
+
+
+def _vertex(graph: ExecutionGraph, vertex: JobVertex, bases: dict[int, int]) -> VertexDeployment:
+    job = graph.job_graph
+    chained: dict[int, list[tuple[int, str | None]]] = {}
+    for edge in vertex.chained_edges:
+        chained.setdefault(edge.source_id, []).append((edge.target_id, edge.side_tag))
+    in_edges = job.in_edges(vertex.id)
+    two_inputs = job.nodes[vertex.head_id].two_inputs
+    return VertexDeployment(
+        vertex_id=vertex.id,
+        name=vertex.name,
+        level=graph.level(vertex.id),
+        parallelism=vertex.parallelism,
+        max_parallelism=vertex.max_parallelism,
+        operators=[
+            OperatorDeployment(
+                node_id=node.id,
+                operator_id=node.operator_id,
+                name=node.name,
+                operator=node.operator,
+                output_type=node.output_type,
+                side_output_types=node.side_output_types,
+                chained=chained.get(node.id, []),
+            )
+            for node in (job.nodes[node_id] for node_id in vertex.node_ids)
+        ],
+        out_edges=[_edge(graph, edge, bases) for edge in job.out_edges(vertex.id)],
+        inputs=[
+            [
+                [
+                    bases[edge.index] + source
+                    for edge in in_edges
+                    if edge.input_index == index
+                    for source in graph.input_channels(edge, subtask)
+                ]
+                for index in range(2 if two_inputs else 1)
+            ]
+            for subtask in range(vertex.parallelism)
+        ],
+        slots=[graph.slot(vertex.id, subtask) for subtask in range(vertex.parallelism)],
+    )
+
+
+def _edge(graph: ExecutionGraph, edge: JobEdge, bases: dict[int, int]) -> EdgeDeployment:
+    source, target = (graph.job_graph.vertices[v] for v in (edge.source_vertex, edge.target_vertex))
+    return EdgeDeployment(
+        node_id=edge.source_node,
+        side_tag=edge.side_tag,
+        partitioner=edge.partitioner,
+        target_vertex=target.id,
+        input_index=edge.input_index,
+        channel_base=bases[edge.index],
+        target_slots=[graph.slot(target.id, subtask) for subtask in range(target.parallelism)],
+        target_max_parallelism=graph.job_graph.nodes[target.head_id].max_parallelism,
+        targets=[graph.channels(edge, subtask) for subtask in range(source.parallelism)],
+    )

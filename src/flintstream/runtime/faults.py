@@ -1,0 +1,135 @@
+"""What is told of a user's exception: the operator, the record, and the user's own traceback."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import traceback
+from dataclasses import dataclass
+from operator import length_hint
+from types import TracebackType
+from typing import Any
+
+import flintstream
+
+_PACKAGE = os.path.dirname(os.path.abspath(flintstream.__file__)) + os.sep
+_RECORD_REPR_LIMIT = 500
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a job failed, in a form that travels from a slot to the driver."""
+
+    operator: str | None
+    """The operator whose function failed; None where the failure is not in user code."""
+    subtask: int | None
+    record: str | None
+    """The record at fault, as its repr; None where there is none (in `open`, `close`, a timer)."""
+    traceback: str
+    """The user's traceback, from the first frame outside Flintstream."""
+    summary: str
+    """The last line of the traceback."""
+    exception: bytes | None = None
+    """The exception itself, where it can be pickled."""
+
+    def describe(self) -> str:
+        """The whole of it for a person."""
+        lines = []
+        if self.operator is not None:
+            place = f"Operator '{self.operator}'"
+            if self.subtask is not None:
+                place += f" (subtask {self.subtask + 1})"
+            lines.append(f"{place} failed: {self.summary}")
+            if self.record is not None:
+                lines.append(f"Record at fault: {self.record}")
+        else:
+            lines.append(self.summary)
+        lines.append(self.traceback.rstrip())
+        return "\n".join(lines)
+
+    def load_exception(self) -> BaseException | None:
+        """The user's exception, if it can be had on this side."""
+        if self.exception is None:
+            return None
+        try:
+            loaded = pickle.loads(self.exception)
+        except Exception:
+            return None
+        return loaded if isinstance(loaded, BaseException) else None
+
+
+class UserCodeError(Exception):
+    """A user function failed in an operator; carries the Fault."""
+
+    def __init__(self, fault: Fault):
+        super().__init__(fault.describe())
+        self.fault = fault
+
+    def __reduce__(self) -> Any:
+        return UserCodeError, (self.fault,)
+
+
+_NONE = object()
+
+
+def user_fault(
+    error: BaseException, operator: str, subtask: int | None = None, record: Any = _NONE
+) -> UserCodeError:
+    """Wraps an exception of a user function with where it happened."""
+    if isinstance(error, UserCodeError):
+        return error
+    return UserCodeError(
+        Fault(
+            operator=operator,
+            subtask=subtask,
+            record=None if record is _NONE else short_repr(record),
+            traceback=user_traceback(error),
+            summary=_summary(error),
+            exception=_pickled(error),
+        )
+    )
+
+
+def engine_fault(error: BaseException) -> Fault:
+    """Describes a failure that is not a user function's."""
+    if isinstance(error, UserCodeError):
+        return error.fault
+    return Fault(None, None, None, "".join(traceback.format_exception(error)), _summary(error), _pickled(error))
+
+
+def record_at_fault(values: list[Any], consumed: Any) -> Any:
+    """The record that a loop over `consumed = iter(values)` took last."""
+    taken = len(values) - length_hint(consumed)
+    return values[max(taken, 1) - 1]
+
+
+def short_repr(record: Any) -> str:
+    """The repr of a record, cut to a readable length, whatever its class does."""
+    try:
+        text = repr(record)
+    except Exception as error:
+        text = f"<{type(record).__name__} whose repr() failed: {error!r}>"
+    if len(text) > _RECORD_REPR_LIMIT:
+        text = f"{text[:_RECORD_REPR_LIMIT]}… ({len(text)} characters)"
+    return text
+
+
+def user_traceback(error: BaseException) -> str:
+    """The traceback from the first frame that is not Flintstream's own."""
+    frames: TracebackType | None = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames or error.__traceback__))
+
+
+def _summary(error: BaseException) -> str:
+    return traceback.format_exception_only(error)[-1].strip()
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    try:
+        data = pickle.dumps(error)
+        pickle.loads(data)
+    except Exception:
+        return None
+    return data

@@ -1,0 +1,1 @@
+"""Operators: each takes batches of records and emits batches of results."""

@@ -1,0 +1,146 @@
+"""Operator: one step of a chain, which lives in a slot as long as the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flintstream.runtime.batch import Batch
+from flintstream.runtime.faults import UserCodeError, user_fault
+
+if TYPE_CHECKING:
+    from flintstream.runtime.context import RuntimeContext
+    from flintstream.runtime.output import Output
+    from flintstream.runtime.services import SlotServices
+    from flintstream.runtime.state.backend import KeyedStateBackend
+
+CHUNK = 8192
+"""How many results of a record-multiplying function are gathered before they are passed on."""
+
+
+class OperatorContext:
+    """What an operator is given when it is set up in a subtask."""
+
+    def __init__(
+        self,
+        name: str,
+        operator_id: str,
+        subtask: int,
+        parallelism: int,
+        runtime_context: RuntimeContext,
+        keyed_state: KeyedStateBackend | None,
+        services: SlotServices,
+        batch_mode: bool = False,
+    ) -> None:
+        self.name = name
+        self.operator_id = operator_id
+        self.subtask = subtask
+        self.parallelism = parallelism
+        self.runtime_context = runtime_context
+        self.keyed_state = keyed_state
+        self.services = services
+        self.batch_mode = batch_mode
+
+
+class Operator:
+    """Base of all operators.
+
+    An operator is made on the driver, shipped unopened, and set up once in each subtask. Then, always on the slot's
+    processing thread: `open`, any number of `process`/`process2`/`process_watermark`/`end_epoch`, `finish` when its input
+    has ended (not after a cancel or a failure), and `close` in any case.
+    """
+
+    two_inputs = False
+    keyed = False
+    """Whether the operator reads the keys of its batches and may use keyed state."""
+
+    context: OperatorContext
+    output: Output
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Places the operator into its subtask."""
+        self.context = context
+        self.output = output
+
+    def open(self) -> None:
+        """Called once before the first record."""
+
+    def process(self, batch: Batch) -> None:
+        """Takes records of the first (or only) input."""
+        raise NotImplementedError
+
+    def process2(self, batch: Batch) -> None:
+        """Takes records of the second input."""
+        raise NotImplementedError
+
+    def process_watermark(self, timestamp: int) -> None:
+        """Takes a watermark, already the minimum over all inputs."""
+        self.output.emit_watermark(timestamp)
+
+    def process_idleness(self, idle: bool) -> None:
+        """The input has fallen idle, or is active again."""
+        self.output.emit_idleness(idle)
+
+    def end_epoch(self) -> None:
+        """The input of this epoch has been processed."""
+
+    def end_input(self, input_index: int) -> None:
+        """One of the inputs has ended."""
+
+    def finish(self) -> None:
+        """All inputs have ended: emit what is left and tell the receivers."""
+        self.output.finish()
+
+    def close(self) -> None:
+        """Called once at the end, whatever the reason."""
+
+    def next_due(self) -> float | None:
+        """When (seconds since 1970) the operator wants an epoch even without data; None for never."""
+        return None
+
+
+class FunctionOperator(Operator):
+    """An operator around a user function: a plain callable, or an object with `open`, `close` and a method to call."""
+
+    method = ""
+    """The name of the method that a function object of this operator has, e.g. `map`."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def open(self) -> None:
+        opener = getattr(self.function, "open", None)
+        if opener is not None:
+            self.guarded(opener, self.context.runtime_context)
+
+    def close(self) -> None:
+        closer = getattr(self.function, "close", None)
+        if closer is not None:
+            self.guarded(closer)
+
+    def bound(self, method: str) -> Callable[..., Any]:
+        """The user's code to call: the method of a function object, or the callable itself."""
+        return bound_method(self.function, method)
+
+    def guarded(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Calls user code that has no record; its exception is told with the operator's name."""
+        try:
+            return call(*args)
+        except UserCodeError:
+            raise
+        except Exception as error:
+            raise user_fault(error, self.context.name, self.context.subtask) from error
+
+    def fault(self, error: Exception, record: Any) -> UserCodeError:
+        """The error to raise when user code failed on a record."""
+        return user_fault(error, self.context.name, self.context.subtask, record)
+
+
+def bound_method(function: Any, method: str) -> Callable[..., Any]:
+    """`function.method` where there is one, else the function itself."""
+    found = getattr(function, method, None)
+    if callable(found):
+        return found  # type: ignore[no-any-return]
+    if callable(function):
+        return function  # type: ignore[no-any-return]
+    raise TypeError(f"expected a callable or an object with a method {method}(), got {function!r}")

@@ -1,0 +1,134 @@
+"""Operators of keyed streams that set the key for each record, and the rolling reduce."""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import Any
+
+from flintstream.runtime.batch import Batch
+from flintstream.runtime.operators.base import CHUNK, FunctionOperator
+
+_MISSING: Any = object()
+
+
+class RichOperator(FunctionOperator):
+    """Calls a map, filter or flat_map function record by record, with the record's key set for its state.
+
+    With `methods` of two names it serves connected streams: one method an input.
+    """
+
+    def __init__(self, function: Any, kind: str, methods: tuple[str, ...], keyed: bool) -> None:
+        super().__init__(function)
+        self.kind = kind
+        self.methods = methods
+        self.keyed = keyed
+        self.two_inputs = len(methods) == 2
+
+    def open(self) -> None:
+        super().open()
+        self._calls = [self.bound(method) for method in self.methods]
+        self._run = {"map": self._map, "filter": self._filter, "flat_map": self._flat_map}[self.kind]
+
+    def process(self, batch: Batch) -> None:
+        self._run(self._calls[0], batch)
+
+    def process2(self, batch: Batch) -> None:
+        self._run(self._calls[1], batch)
+
+    def _map(self, function: Any, batch: Batch) -> None:
+        state = self.context.keyed_state
+        results: list[Any] = []
+        record: Any = None
+        try:
+            if state is None or batch.keys is None:
+                for record in batch.values:
+                    results.append(function(record))
+            else:
+                for key, record in zip(batch.keys, batch.values):
+                    state.current_key = key
+                    results.append(function(record))
+        except Exception as error:
+            raise self.fault(error, record) from error
+        self.output.emit(Batch(results, batch.timestamps))
+
+    def _filter(self, function: Any, batch: Batch) -> None:
+        state = self.context.keyed_state
+        values: list[Any] = []
+        timestamps: list[Any] = []
+        record: Any = None
+        times: Any = repeat(None) if batch.timestamps is None else batch.timestamps
+        keys: Any = repeat(None) if batch.keys is None else batch.keys
+        try:
+            for key, record, timestamp in zip(keys, batch.values, times):
+                if state is not None:
+                    state.current_key = key
+                if function(record):
+                    values.append(record)
+                    timestamps.append(timestamp)
+        except Exception as error:
+            raise self.fault(error, record) from error
+        self.output.emit(Batch(values, None if batch.timestamps is None else timestamps))
+
+    def _flat_map(self, function: Any, batch: Batch) -> None:
+        state = self.context.keyed_state
+        timed = batch.timestamps is not None
+        values: list[Any] = []
+        timestamps: list[Any] = []
+        record: Any = None
+        times: Any = repeat(None) if batch.timestamps is None else batch.timestamps
+        keys: Any = repeat(None) if batch.keys is None else batch.keys
+        try:
+            for key, record, timestamp in zip(keys, batch.values, times):
+                if state is not None:
+                    state.current_key = key
+                for result in function(record) or ():
+                    values.append(result)
+                    timestamps.append(timestamp)
+                    if len(values) >= CHUNK:
+                        self.output.emit(Batch(values, timestamps if timed else None))
+                        values, timestamps = [], []
+        except Exception as error:
+            raise self.fault(error, record) from error
+        self.output.emit(Batch(values, timestamps if timed else None))
+
+
+class ReduceOperator(FunctionOperator):
+    """The rolling reduce: each record is combined with the result so far of its key, and that is emitted.
+
+    In batch mode only the last result of each key is emitted, at the end of the input, as in Flink.
+    """
+
+    keyed = True
+
+    def open(self) -> None:
+        super().open()
+        self._reduce = self.bound("reduce")
+        assert self.context.keyed_state is not None
+        self._results = self.context.keyed_state.table("_reduce")
+
+    def process(self, batch: Batch) -> None:
+        assert batch.keys is not None
+        function, results = self._reduce, self._results
+        get = results.get
+        values: list[Any] = []
+        emit = values.append
+        record: Any = None
+        try:
+            for key, record in zip(batch.keys, batch.values):
+                previous = get(key, _MISSING)
+                if previous is not _MISSING:
+                    record = function(previous, record)
+                results[key] = record
+                emit(record)
+        except Exception as error:
+            raise self.fault(error, record) from error
+        if not self.context.batch_mode:
+            self.output.emit(Batch(values, batch.timestamps))
+
+    def finish(self) -> None:
+        if self.context.batch_mode:
+            finals = list(self._results.values())
+            for start in range(0, len(finals), CHUNK):
+                self.output.emit(Batch(finals[start : start + CHUNK]))
+            self._results.clear()
+        super().finish()

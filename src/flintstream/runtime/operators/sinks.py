@@ -1,0 +1,120 @@
+"""Operators at the end: print, collect, and a sink function written in Python."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from flintstream.common.printing import to_java_string
+from flintstream.runtime.batch import MIN_WATERMARK, NO_TIMESTAMP, Batch
+from flintstream.runtime.faults import record_at_fault
+from flintstream.runtime.operators.base import FunctionOperator, Operator
+
+if TYPE_CHECKING:
+    from flintstream.common.typeinfo import TypeInformation
+
+PRINT_SPOOL = "print"
+
+
+class PrintOperator(Operator):
+    """Prints each record on the driver's console, behind the number of the subtask where there are several."""
+
+    def __init__(self, identifier: str | None, type_info: TypeInformation | None) -> None:
+        self._identifier = identifier
+        self._type = type_info
+
+    def open(self) -> None:
+        number = str(self.context.subtask + 1) if self.context.parallelism > 1 else ""
+        label = ":".join(part for part in (self._identifier or "", number) if part)
+        self._prefix = f"{label}> " if label else ""
+
+    def process(self, batch: Batch) -> None:
+        prefix, declared = self._prefix, self._type
+        lines = [prefix + to_java_string(value, declared) for value in batch.values]
+        self.context.services.spool(PRINT_SPOOL).append(lines)
+
+    def finish(self) -> None:
+        """Nothing comes behind a sink."""
+
+
+class CollectOperator(Operator):
+    """Hands records to `execute_and_collect` on the driver."""
+
+    def __init__(self, collector_id: str) -> None:
+        self._collector_id = collector_id
+
+    def process(self, batch: Batch) -> None:
+        self.context.services.spool(self._collector_id).append(batch.values)
+
+    def finish(self) -> None:
+        """Nothing comes behind a sink."""
+
+
+class SinkContext:
+    """The context of a sink function: the record's timestamp and the time."""
+
+    __slots__ = ("_timestamp", "_watermark")
+
+    def __init__(self) -> None:
+        self._timestamp = NO_TIMESTAMP
+        self._watermark = MIN_WATERMARK
+
+    def timestamp(self) -> int | None:
+        """The timestamp of the record at hand; None if it has none."""
+        return None if self._timestamp == NO_TIMESTAMP else self._timestamp
+
+    def current_watermark(self) -> int:
+        """The watermark that the sink has reached."""
+        return self._watermark
+
+    def current_processing_time(self) -> int:
+        """The clock of the slot, in milliseconds since 1970."""
+        import time
+
+        return time.time_ns() // 1_000_000
+
+
+class FunctionSinkOperator(FunctionOperator):
+    """A `SinkFunction` written in Python: `invoke(value)` or `invoke(value, context)` for each record."""
+
+    def open(self) -> None:
+        super().open()
+        self._invoke = self.bound("invoke")
+        self._with_context = _takes_two(self._invoke)
+        self._context = SinkContext()
+
+    def process(self, batch: Batch) -> None:
+        invoke, context = self._invoke, self._context
+        records = iter(batch.values)
+        try:
+            if not self._with_context:
+                for record in records:
+                    invoke(record)
+            elif batch.timestamps is None:
+                context._timestamp = NO_TIMESTAMP
+                for record in records:
+                    invoke(record, context)
+            else:
+                for record, context._timestamp in zip(records, batch.timestamps):
+                    invoke(record, context)
+        except Exception as error:
+            raise self.fault(error, record_at_fault(batch.values, records)) from error
+
+    def process_watermark(self, timestamp: int) -> None:
+        self._context._watermark = timestamp
+
+    def finish(self) -> None:
+        finisher = getattr(self.function, "finish", None)
+        if finisher is not None:
+            self.guarded(finisher)
+
+
+def _takes_two(call: Any) -> bool:
+    try:
+        parameters = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return True
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(parameter.kind in positional for parameter in parameters) >= 2

@@ -1,0 +1,158 @@
+"""SourceFunctions: user code that runs in a thread of its own and hands out records when it likes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from flintstream.runtime.batch import NO_TIMESTAMP, Batch
+from flintstream.runtime.block import Idleness, Watermark
+from flintstream.runtime.faults import UserCodeError, user_fault
+from flintstream.runtime.operators.base import FunctionOperator
+from flintstream.runtime.operators.source import SourceHead
+from flintstream.runtime.source import Split
+
+BUFFER_RECORDS = 65536
+"""How far a source function may run ahead of the epochs before `collect` waits."""
+_CANCEL_SECONDS = 5.0
+
+
+class _Cancelled(BaseException):
+    """Ends `run` from inside `collect` after a cancel."""
+
+
+class SourceContext:
+    """Given to `run(ctx)`: takes the records and watermarks of a source function."""
+
+    def __init__(self, notify_data: Any) -> None:
+        self._lock = threading.RLock()
+        self._changed = threading.Condition()
+        self._notify_data = notify_data
+        self._elements: list[tuple[Any, int] | Watermark | Idleness] = []
+        self._records = 0
+        self._cancelled = False
+
+    def get_checkpoint_lock(self) -> threading.RLock:
+        """Held while records and the function's state change together."""
+        return self._lock
+
+    def collect(self, element: Any) -> None:
+        """Emits a record without a timestamp."""
+        self._add((element, NO_TIMESTAMP))
+
+    def collect_with_timestamp(self, element: Any, timestamp: int) -> None:
+        """Emits a record with a timestamp in milliseconds."""
+        self._add((element, int(timestamp)))
+
+    def emit_watermark(self, watermark: Any) -> None:
+        """Emits a watermark: milliseconds, or an object with `timestamp`."""
+        self._add(Watermark(int(getattr(watermark, "timestamp", watermark))))
+
+    def mark_as_temporarily_idle(self) -> None:
+        """Says that nothing will come for a while, so that others need not wait for this source."""
+        self._add(Idleness(True))
+
+    def close(self) -> None:
+        """Nothing has to be released here; called by some programs at the end of `run`."""
+
+    def _add(self, element: Any) -> None:
+        with self._changed:
+            while self._records >= BUFFER_RECORDS and not self._cancelled:
+                self._changed.wait()
+            if self._cancelled:
+                raise _Cancelled
+            first = not self._elements
+            self._elements.append(element)
+            self._records += 1
+        if first:
+            self._notify_data()
+
+    def _take(self, limit: int) -> list[Any]:
+        with self._changed:
+            taken = self._elements[:limit]
+            del self._elements[:limit]
+            self._records -= len(taken)
+            self._changed.notify_all()
+            return taken
+
+    def _cancel(self) -> None:
+        with self._changed:
+            self._cancelled = True
+            self._changed.notify_all()
+
+
+class SourceFunctionOperator(FunctionOperator, SourceHead):
+    """Runs a `SourceFunction` in a thread and drains what it has collected in each epoch."""
+
+    bounded = False
+
+    def open(self) -> None:
+        super().open()
+        self._run = self.bound("run")
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+        self._idle = False
+        self._source_context = SourceContext(self.context.services.notify_data)
+        self._thread = threading.Thread(target=self._run_function, name=f"source {self.context.name}", daemon=True)
+        self._thread.start()
+
+    def _run_function(self) -> None:
+        try:
+            self._run(self._source_context)
+        except _Cancelled:
+            pass
+        except Exception as error:
+            self._error = user_fault(error, self.context.name, self.context.subtask)
+        finally:
+            self._ended.set()
+            self.context.services.notify_data()
+
+    def assign(self, splits: list[tuple[Split, Any]]) -> None:
+        raise AssertionError("a source function has no splits")
+
+    def read_epoch(self, limit: int) -> None:
+        ended = self._ended.is_set()
+        values: list[Any] = []
+        timestamps: list[int] = []
+        for element in self._source_context._take(limit):
+            if type(element) is tuple:
+                values.append(element[0])
+                timestamps.append(element[1])
+                continue
+            self._emit(values, timestamps)
+            values, timestamps = [], []
+            if isinstance(element, Watermark):
+                self.output.emit_watermark(element.timestamp)
+            else:
+                self._idle = True
+                self.output.emit_idleness(True)
+        self._emit(values, timestamps)
+        if ended and isinstance(self._error, UserCodeError):
+            raise self._error
+
+    def _emit(self, values: list[Any], timestamps: list[int]) -> None:
+        if values:
+            if self._idle:
+                self._idle = False
+                self.output.emit_idleness(False)
+            timed = any(timestamp != NO_TIMESTAMP for timestamp in timestamps)
+            self.output.emit(Batch(values, timestamps if timed else None))
+
+    @property
+    def exhausted(self) -> bool:
+        return self._ended.is_set() and not self._source_context._elements and self._error is None
+
+    def has_data(self) -> bool:
+        return bool(self._source_context._elements) or self._ended.is_set()
+
+    def close(self) -> None:
+        context = getattr(self, "_source_context", None)
+        if context is not None and not self._ended.is_set():
+            cancel = getattr(self.function, "cancel", None)
+            if cancel is not None:
+                self.guarded(cancel)
+            context._cancel()
+            deadline = time.monotonic() + _CANCEL_SECONDS
+            self._thread.join(max(0.0, deadline - time.monotonic()))
+        super().close()

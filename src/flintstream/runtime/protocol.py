@@ -1,0 +1,131 @@
+"""The words that slots, Spark tasks and the driver exchange.
+
+Between a Spark task and a slot: a hello, then frames. The first byte of a frame says what it is.
+Between the driver and a slot: pickled messages, requests with a number and their replies, and events of the slot.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from flintstream.runtime.faults import Fault
+
+Address = tuple[str, int] | str
+"""Of a slot or of the driver: host and port, or the path of a Unix socket."""
+
+INPUT = b"I"
+"""Task to slot: a block for a subtask of this level, behind INPUT_HEADER."""
+PASS_ON = b"P"
+"""Task to slot and back: a row addressed to a later level, as it is."""
+END = b"E"
+"""Task to slot: no more blocks in this epoch."""
+OUTPUT = b"O"
+"""Slot to task: a block for a later level, behind ROW_HEADER."""
+DONE = b"D"
+"""Slot to task: the level is done."""
+FAILED = b"F"
+"""Slot to task: the level has failed; what follows says why."""
+
+ROW_HEADER = struct.Struct("<ciiiii")
+"""Kind, slot, vertex, input, channel, sequence number. Both INPUT and OUTPUT frames carry it."""
+
+
+class Hello(NamedTuple):
+    """What a Spark task says first: for which job, attempt, epoch and level it speaks, and for which slot."""
+
+    job_id: str
+    attempt: int
+    epoch: int
+    level: int
+    slot: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """Driver to slot: a call, answered by a Reply of the same number."""
+
+    number: int
+    call: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Slot to driver: the result of a request, or what went wrong."""
+
+    number: int
+    result: Any = None
+    fault: Fault | None = None
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Slot to driver, first of all: who it is and where tasks find it."""
+
+    slot: int
+    pid: int
+    host: str
+    address: Address
+
+
+@dataclass(frozen=True)
+class DataReady:
+    """Slot to driver: a source has records."""
+
+    slot: int
+
+
+@dataclass(frozen=True)
+class SlotFailed:
+    """Slot to driver: an epoch broke in this slot."""
+
+    slot: int
+    fault: Fault
+
+
+@dataclass(frozen=True)
+class SourceWork:
+    """What a source vertex has to do in an epoch."""
+
+    limit: int
+    """At most that many records for each subtask."""
+    splits: dict[int, list[tuple[Any, Any]]] = field(default_factory=dict)
+    """New splits for each subtask, with the position to start from."""
+    complete: bool = False
+    """No split will follow."""
+
+
+@dataclass(frozen=True)
+class VertexReport:
+    """What a subtask says after an epoch."""
+
+    vertex_id: int
+    subtask: int
+    records_in: int
+    records_out: int
+    finished: bool
+    is_last: bool = False
+    """Whether nothing comes behind this vertex: what it takes in is what the job gives out."""
+    positions: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What a slot says after an epoch."""
+
+    levels: frozenset[int]
+    """The levels that were completed."""
+    vertices: list[VertexReport]
+    spools: dict[str, int]
+    """The pages that wait, by spool."""
+    first_pages: dict[str, bytes]
+    """The first page of each spool, so that small results need no second call."""
+    accumulators: dict[str, Any]
+    next_due: float | None
+    """When this slot wants the next epoch even if no data comes."""
+    busy: dict[int, float]
+    """Seconds spent in each level."""
+    memory: int
+    """Resident bytes of the slot."""

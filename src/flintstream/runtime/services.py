@@ -1,0 +1,81 @@
+"""SlotServices: what operators may ask of the slot that hosts them."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections.abc import Callable
+from typing import IO, Any
+
+PAGE_RECORDS = 4096
+_MEMORY_BYTES = 8 * 1024 * 1024
+
+
+class Spool:
+    """Results on their way to the driver, as pages of pickled records; large ones wait on disk."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._pages: list[tuple[int, int]] = []
+        self.records = 0
+
+    def append(self, records: list[Any]) -> None:
+        """Adds records as one page or several."""
+        for start in range(0, len(records), PAGE_RECORDS):
+            page = records[start : start + PAGE_RECORDS]
+            self.append_page(_dumps(page), len(page))
+
+    def append_page(self, data: bytes, records: int) -> None:
+        """Adds a page that is bytes already."""
+        if self._file is None:
+            self._file = tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES)
+        self._file.seek(0, 2)
+        self._pages.append((self._file.tell(), len(data)))
+        self._file.write(data)
+        self.records += records
+
+    @property
+    def pages(self) -> int:
+        """How many pages wait."""
+        return len(self._pages)
+
+    def page(self, index: int) -> bytes:
+        """The bytes of a page."""
+        assert self._file is not None
+        offset, length = self._pages[index]
+        self._file.seek(offset)
+        return self._file.read(length)
+
+    def clear(self) -> None:
+        """Forgets all pages."""
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+        self._pages = []
+        self.records = 0
+
+
+def _dumps(records: list[Any]) -> bytes:
+    try:
+        return pickle.dumps(records, 5)
+    except (AttributeError, TypeError, pickle.PicklingError):
+        import cloudpickle
+
+        data: bytes = cloudpickle.dumps(records, 5)
+        return data
+
+
+class SlotServices:
+    """The slot as its operators see it.
+
+    `notify_data` tells the driver that a source has data, so that an epoch is worth running. It may be called from any
+    thread.
+    """
+
+    def __init__(self, notify_data: Callable[[], None] = lambda: None) -> None:
+        self.notify_data = notify_data
+        self.spools: dict[str, Spool] = {}
+
+    def spool(self, name: str) -> Spool:
+        """The spool of that name, made when missing; the driver fetches its pages after each epoch."""
+        return self.spools.setdefault(name, Spool())

@@ -1,0 +1,415 @@
+"""Slot: the long-lived process that hosts one subtask of each vertex, with operators, state and timers.
+
+Three threads: one listens to the driver, one accepts the connections of Spark tasks, and the main one, the processing
+thread, does everything else, one thing after the other.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import queue
+import shutil
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Connection, Listener
+from typing import Any
+
+from flintstream.runtime.context import JobInfo
+from flintstream.runtime.deployment import VertexDeployment
+from flintstream.runtime.faults import Fault, UserCodeError, engine_fault
+from flintstream.runtime.operators.source import SourceHead
+from flintstream.runtime.protocol import (
+    DONE,
+    END,
+    FAILED,
+    INPUT,
+    OUTPUT,
+    PASS_ON,
+    ROW_HEADER,
+    Address,
+    DataReady,
+    EpochReport,
+    Hello,
+    Registration,
+    Reply,
+    Request,
+    SlotFailed,
+    SourceWork,
+    VertexReport,
+)
+from flintstream.runtime.services import SlotServices
+from flintstream.runtime.task import Task
+from flintstream.runtime.user_code import UserCode
+
+POLL_SECONDS = 0.05
+"""How often a source that cannot tell when it has data is asked while the job is idle."""
+_FIRST_PAGE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class SlotSpec:
+    """What a slot is told when it is started."""
+
+    slot: int
+    job_id: str
+    attempt: int
+    driver: Address
+    authkey: bytes
+    directory: str | None
+    """Where the slot may put its socket and files; None where the driver is on another machine."""
+
+
+class TaskConnectionLost(BaseException):
+    """The Spark task on the other side has gone. Not an Exception: no user code may catch it."""
+
+
+class Slot:
+    """See the module."""
+
+    def __init__(self, spec: SlotSpec, control: Connection, listener: Listener, directory: str) -> None:
+        self._spec = spec
+        self._control = control
+        self._control_lock = threading.Lock()
+        self._listener = listener
+        self._directory = directory
+        self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._services = SlotServices(self._notify_data)
+        self._notified = False
+        self._tasks: list[Task] = []
+        self._sources: list[tuple[Task, SourceHead]] = []
+        self._epoch = -1
+        self._accepted: set[int] = set()
+        self._completed: set[int] = set()
+        self._busy: dict[int, float] = {}
+        self._source_work: dict[int, SourceWork] = {}
+        self._broken = False
+        self._send: Callable[[bytes], None] = _nobody
+        self._calls: dict[str, Callable[..., Any]] = {
+            "deploy": self._deploy,
+            "begin_epoch": self._begin_epoch,
+            "end_epoch": self._end_epoch,
+            "fetch": self._fetch,
+            "release": self._release,
+            "close": self._close,
+        }
+
+    # --- threads -------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """The processing thread: works until the driver hangs up, at which the process ends."""
+        threading.Thread(target=self._listen_to_driver, name="control", daemon=True).start()
+        threading.Thread(target=self._accept_tasks, name="accept", daemon=True).start()
+        try:
+            while True:
+                item = self._next_item()
+                if isinstance(item, Request):
+                    self._answer(item)
+                else:
+                    self._serve(item)
+        except BaseException as error:
+            self._fail(engine_fault(error))
+            raise
+
+    def _next_item(self) -> Any:
+        while True:
+            pollable = self._pollable()
+            try:
+                return self._work.get(timeout=POLL_SECONDS if pollable else None)
+            except queue.Empty:
+                try:
+                    if any([head.poll() for head in pollable]):
+                        self._notify_data()
+                except Exception as error:
+                    self._fail(engine_fault(error))
+
+    def _pollable(self) -> list[SourceHead]:
+        """The sources to look at while nothing runs: those that still read and have not told that they have data."""
+        if self._notified or self._broken or self._epoch < 0:
+            return []
+        return [head for task, head in self._sources if not task.finished and head.wants_polling]
+
+    def _listen_to_driver(self) -> None:
+        try:
+            while True:
+                self._work.put(self._control.recv())
+        except (EOFError, OSError):
+            # The driver has hung up, or is dead: nothing here may outlive it, least of all threads of user code.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            shutil.rmtree(self._directory, ignore_errors=True)
+            os._exit(0)
+
+    def _accept_tasks(self) -> None:
+        while True:
+            try:
+                self._work.put(self._listener.accept())
+            except Exception:  # A peer that cannot authenticate, or hung up: not ours.
+                time.sleep(0.01)
+
+    def _tell(self, message: Any) -> None:
+        with self._control_lock:
+            self._control.send(message)
+
+    def _notify_data(self) -> None:
+        if not self._notified:
+            self._notified = True
+            self._tell(DataReady(self._spec.slot))
+
+    def _answer(self, request: Request) -> None:
+        """Carries out a call of the driver."""
+        try:
+            reply = Reply(request.number, self._calls[request.call](**request.arguments))
+        except Exception as error:
+            reply = Reply(request.number, fault=engine_fault(error))
+        self._tell(reply)
+
+    def _fail(self, fault: Fault) -> None:
+        self._broken = True
+        self._tell(SlotFailed(self._spec.slot, fault))
+
+    # --- calls of the driver -------------------------------------------------------------------------------------------
+
+    def _deploy(self, job: JobInfo, user_code: UserCode, operators: bytes) -> None:
+        user_code.install(self._directory)
+        job = user_code.localised(job)
+        hosted: list[tuple[VertexDeployment, int]] = pickle.loads(operators)
+        self._tasks = [Task(vertex, subtask, job, self._services, self._emit_row) for vertex, subtask in hosted]
+        for task in reversed(self._tasks):
+            task.open()
+        self._sources = [(task, task.head) for task in self._tasks if isinstance(task.head, SourceHead)]
+        # Reference counting frees what records leave behind; the collector would only walk the state again and again.
+        gc.disable()
+        gc.freeze()
+
+    def _begin_epoch(self, epoch: int, sources: dict[int, SourceWork]) -> None:
+        self._epoch = epoch
+        self._accepted = set()
+        self._completed = set()
+        self._busy = {}
+        self._source_work = sources
+        self._notified = False
+
+    def _end_epoch(self) -> EpochReport:
+        gc.collect(1)
+        reports = [self._report(task) for task in self._tasks]
+        accumulators: dict[str, Any] = {}
+        for task in self._tasks:
+            for name, accumulator in task.accumulators.items():
+                if name in accumulators:
+                    accumulators[name].merge(accumulator)
+                else:
+                    accumulators[name] = accumulator.clone()
+        spools = {name: spool.pages for name, spool in self._services.spools.items() if spool.pages}
+        first_pages = {}
+        for name, pages in spools.items():
+            page = self._services.spools[name].page(0)
+            if len(page) <= _FIRST_PAGE_BYTES:
+                first_pages[name] = page
+                if pages == 1:
+                    self._services.spools[name].clear()
+        dues = [due for due in (task.next_due() for task in self._tasks if not task.finished) if due is not None]
+        if any(head.has_data() for task, head in self._sources if not task.finished):
+            dues.append(0.0)
+        return EpochReport(
+            levels=frozenset(self._completed),
+            vertices=reports,
+            spools=spools,
+            first_pages=first_pages,
+            accumulators=accumulators,
+            next_due=min(dues, default=None),
+            busy=self._busy,
+            memory=_resident_bytes(),
+        )
+
+    def _report(self, task: Task) -> VertexReport:
+        head = task.head
+        source = isinstance(head, SourceHead)
+        return VertexReport(
+            vertex_id=task.vertex.vertex_id,
+            subtask=task.subtask,
+            records_in=task.records_in if not source else head.output.records,
+            records_out=task.records_out,
+            finished=task.finished,
+            is_last=not task.vertex.out_edges,
+            positions=head.positions if isinstance(head, SourceHead) else {},
+        )
+
+    def _fetch(self, spool: str, page: int) -> bytes:
+        return self._services.spools[spool].page(page)
+
+    def _release(self, spools: list[str]) -> None:
+        for name in spools:
+            self._services.spools[name].clear()
+
+    def _close(self) -> EpochReport:
+        """Closes all operators; the first failure is the driver's to know."""
+        errors = [error for task in self._tasks for error in task.close()]
+        if errors:
+            raise errors[0]
+        return self._end_epoch()
+
+    # --- levels --------------------------------------------------------------------------------------------------------
+
+    def _serve(self, connection: Connection) -> None:
+        """Processes a level of the epoch for the Spark task on the other side."""
+        with connection:
+            try:
+                hello = connection.recv()
+                refusal = self._refusal(hello)
+                if refusal is not None:
+                    connection.send_bytes(FAILED + refusal.encode())
+                    return
+                self._accepted.add(hello.level)
+                self._process_level(hello.level, connection)
+                self._completed.add(hello.level)
+                connection.send_bytes(DONE)
+            except UserCodeError as error:
+                self._fail(error.fault)
+                _try_send(connection, FAILED + error.fault.summary.encode())
+            except (EOFError, OSError, TaskConnectionLost) as error:
+                self._fail(
+                    Fault(None, None, None, repr(error), f"the Spark task of epoch {self._epoch} went away")
+                )
+            except Exception as error:
+                self._fail(engine_fault(error))
+                _try_send(connection, FAILED + repr(error).encode())
+            finally:
+                self._send = _nobody
+
+    def _refusal(self, hello: Hello) -> str | None:
+        """Why a task may not enter; None if it may. Each level of each epoch is entered once, in order."""
+        if not isinstance(hello, Hello) or (hello.job_id, hello.slot) != (self._spec.job_id, self._spec.slot):
+            return f"this is slot {self._spec.slot} of job {self._spec.job_id}"
+        if hello.attempt != self._spec.attempt:
+            return f"attempt {hello.attempt} has ended, this is attempt {self._spec.attempt}"
+        if hello.epoch != self._epoch:
+            return f"epoch {hello.epoch} is not the one that runs, {self._epoch}"
+        if self._broken:
+            return f"epoch {hello.epoch} has failed in this slot"
+        if self._accepted and hello.level <= max(self._accepted):
+            refusal = (
+                f"level {hello.level} of epoch {hello.epoch} was processed here before: Spark ran a task twice, "
+                "and records must not be counted twice"
+            )
+            self._fail(Fault(None, None, None, refusal, refusal))
+            return refusal
+        return None
+
+    def _process_level(self, level: int, connection: Connection) -> None:
+        started = time.perf_counter()
+        self._send = connection.send_bytes
+        connection.send_bytes(DONE)  # Welcome: the hello is accepted.
+        tasks = {task.vertex.vertex_id: task for task in self._tasks if task.vertex.level == level}
+        waited = self._take_input(tasks, connection)
+        for task in tasks.values():
+            if isinstance(task.head, SourceHead) and not task.finished:
+                self._read_source(task, task.head)
+            task.end_epoch()
+        self._busy[level] = time.perf_counter() - started - waited
+
+    def _take_input(self, tasks: dict[int, Task], connection: Connection) -> float:
+        """Processes blocks until the task says that there are no more; returns the seconds spent waiting."""
+        waited = 0.0
+        header_size = ROW_HEADER.size
+        clock = time.perf_counter
+        while True:
+            before = clock()
+            frame = connection.recv_bytes()
+            waited += clock() - before
+            kind = frame[:1]
+            if kind == INPUT:
+                _, _, vertex, input_index, channel, _ = ROW_HEADER.unpack_from(frame)
+                tasks[vertex].receive(input_index, channel, memoryview(frame)[header_size:])
+            elif kind == PASS_ON:
+                self._forward(OUTPUT + frame[1:])
+            elif kind == END:
+                return waited
+
+    def _read_source(self, task: Task, head: SourceHead) -> None:
+        work = self._source_work.get(task.vertex.vertex_id)
+        if work is None:
+            return
+        try:
+            splits = work.splits.get(task.subtask)
+            if splits:
+                head.assign(splits)
+            if work.complete:
+                head.no_more_splits()
+            head.read_epoch(work.limit)
+        except (UserCodeError, TaskConnectionLost):
+            raise
+        except Exception as error:
+            from flintstream.runtime.faults import user_fault
+
+            raise user_fault(error, head.context.name, head.context.subtask) from error
+        if head.exhausted:
+            task.finish_source()
+
+    def _emit_row(self, slot: int, vertex: int, input_index: int, channel: int, number: int, data: bytes) -> None:
+        self._forward(ROW_HEADER.pack(OUTPUT, slot, vertex, input_index, channel, number) + data)
+
+    def _forward(self, frame: bytes) -> None:
+        try:
+            self._send(frame)
+        except OSError as error:
+            raise TaskConnectionLost(str(error)) from error
+
+
+def _nobody(frame: bytes) -> None:
+    raise AssertionError("a block was emitted outside of an epoch")
+
+
+def _try_send(connection: Connection, frame: bytes) -> None:
+    try:
+        connection.send_bytes(frame)
+    except OSError:
+        pass
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def main() -> None:
+    """The slot's process: reads its SlotSpec from standard input."""
+    import tempfile
+
+    spec: SlotSpec = pickle.load(sys.stdin.buffer)
+    shared = spec.directory is not None and os.path.isdir(spec.directory)
+    directory = tempfile.mkdtemp(prefix=f"slot-{spec.slot}-", dir=spec.directory if shared else None)
+    try:
+        if isinstance(spec.driver, str):
+            listener = Listener(os.path.join(directory, "s"), "AF_UNIX", backlog=64, authkey=spec.authkey)
+            host = "localhost"
+        else:
+            host = _own_address(spec.driver)
+            listener = Listener((host, 0), "AF_INET", backlog=64, authkey=spec.authkey)
+        control = Client(spec.driver, authkey=spec.authkey)
+        control.send(Registration(spec.slot, os.getpid(), socket.gethostname(), listener.address))
+        Slot(spec, control, listener, directory).run()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _own_address(driver: tuple[str, int]) -> str:
+    """The address of this machine from which the driver is reached."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(driver)
+        host: str = probe.getsockname()[0]
+        return host
+
+
+if __name__ == "__main__":
+    main()

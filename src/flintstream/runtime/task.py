@@ -1,0 +1,202 @@
+"""Task: one subtask of a vertex. Takes blocks from its channels, drives its chain of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flintstream.common.accumulators import Accumulator
+from flintstream.metrics import MetricGroup
+from flintstream.runtime.batch import MAX_WATERMARK
+from flintstream.runtime.block import EndOfInput, Idleness, Watermark, decode_block
+from flintstream.runtime.context import JobInfo, RuntimeContext, SubtaskInfo
+from flintstream.runtime.deployment import EdgeDeployment, OperatorDeployment, VertexDeployment
+from flintstream.runtime.operators.base import Operator, OperatorContext
+from flintstream.runtime.output import Output
+from flintstream.runtime.services import SlotServices
+from flintstream.runtime.state.heap import HeapKeyedStateBackend
+from flintstream.runtime.time.valve import WatermarkValve
+from flintstream.runtime.writers import Writer, make_writer
+
+EmitRow = Callable[[int, int, int, int, int, bytes], None]
+"""Takes a row of the exchange: slot, vertex, input, channel, sequence number, block."""
+
+
+class Task:
+    """A subtask: the chain's operators, the watermarks of its channels, the writers of its edges.
+
+    All of it runs on the slot's processing thread. `emit` receives the blocks it produces.
+    """
+
+    def __init__(
+        self, vertex: VertexDeployment, subtask: int, job: JobInfo, services: SlotServices, emit: EmitRow
+    ) -> None:
+        self.vertex = vertex
+        self.subtask = subtask
+        self.finished = False
+        self.records_in = 0
+        self.accumulators: dict[str, Accumulator[Any, Any]] = {}
+        self._job = job
+        self._services = services
+        self._emit = emit
+        self._writers: list[Writer] = []
+        self._sequences: list[list[int]] = []
+        self._outputs: dict[int, Output] = {}
+        self.operators: dict[int, Operator] = {}
+        self.metrics: dict[int, MetricGroup] = {}
+        for deployed in vertex.operators:
+            self._place(deployed)
+        self._connect()
+        self.head = self.operators[vertex.operators[0].node_id]
+        channels = vertex.inputs[subtask]
+        self._valve = WatermarkValve(channel for group in channels for channel in group)
+        self._open_channels = [set(group) for group in channels]
+        self._was_idle = False
+
+    # --- construction --------------------------------------------------------------------------------------------------
+
+    def _place(self, deployed: OperatorDeployment) -> None:
+        vertex = self.vertex
+        state = HeapKeyedStateBackend() if deployed.operator.keyed else None
+        metrics = MetricGroup()
+        info = SubtaskInfo(
+            deployed.name, deployed.operator_id, vertex.name, self.subtask, vertex.parallelism, vertex.max_parallelism
+        )
+        context = OperatorContext(
+            name=deployed.name,
+            operator_id=deployed.operator_id,
+            subtask=self.subtask,
+            parallelism=vertex.parallelism,
+            runtime_context=RuntimeContext(self._job, info, self.accumulators, metrics, state),
+            keyed_state=state,
+            services=self._services,
+            batch_mode=self._job.batch_mode,
+        )
+        output = Output(deployed.name, self.subtask, deployed.output_type)
+        deployed.operator.setup(context, output)
+        self.operators[deployed.node_id] = deployed.operator
+        self.metrics[deployed.node_id] = metrics
+        self._outputs[deployed.node_id] = output
+
+    def _connect(self) -> None:
+        sides = {deployed.node_id: deployed.side_output_types for deployed in self.vertex.operators}
+        names = {deployed.node_id: deployed.name for deployed in self.vertex.operators}
+        for deployed in self.vertex.operators:
+            for node_id, side_tag in deployed.chained:
+                self._outputs[deployed.node_id].add_receiver(
+                    self.operators[node_id], side_tag, deployed.side_output_types.get(side_tag or "")
+                )
+        for edge in self.vertex.out_edges:
+            writer = make_writer(
+                edge.partitioner,
+                edge.targets[self.subtask],
+                edge.target_max_parallelism,
+                self._sender(edge),
+                (names[edge.node_id], self.subtask),
+            )
+            self._writers.append(writer)
+            self._outputs[edge.node_id].add_receiver(
+                writer, edge.side_tag, sides[edge.node_id].get(edge.side_tag or "")
+            )
+
+    def _sender(self, edge: EdgeDeployment) -> Callable[[int, bytes], None]:
+        channel = edge.channel_base + self.subtask
+        sequence = [0] * len(edge.target_slots)
+        self._sequences.append(sequence)
+
+        def send(target: int, data: bytes) -> None:
+            number = sequence[target]
+            sequence[target] = number + 1
+            self._emit(edge.target_slots[target], edge.target_vertex, edge.input_index, channel, number, data)
+
+        return send
+
+    # --- life ----------------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Opens the operators, last of the chain first, so that each can emit when it is opened."""
+        for operator in reversed(self.operators.values()):
+            operator.open()
+
+    def receive(self, input_index: int, channel: int, data: bytes | memoryview) -> None:
+        """Takes a block from a channel."""
+        batch, controls = decode_block(data)
+        self.records_in += len(batch.values)
+        process = self.head.process2 if input_index else self.head.process
+        if controls is None:
+            process(batch)
+            return
+        start = 0
+        for place, element in controls:
+            if place > start:
+                process(batch.slice(start, place))
+                start = place
+            if isinstance(element, Watermark):
+                self._advance(self._valve.advance(channel, element.timestamp))
+            elif isinstance(element, Idleness):
+                self._advance(self._valve.set_idle(channel, element.idle))
+                self._tell_idleness()
+            elif isinstance(element, EndOfInput):
+                self._end_channel(input_index, channel)
+        if start < len(batch.values):
+            process(batch.slice(start, len(batch.values)) if start else batch)
+
+    def end_epoch(self) -> None:
+        """All blocks of this epoch have come: lets the operators round off, sends what is buffered."""
+        for operator in self.operators.values():
+            operator.end_epoch()
+        for writer in self._writers:
+            writer.flush()
+        for sequence in self._sequences:
+            # Numbers count within an epoch, so that the channels of a receiver merge evenly in each.
+            sequence[:] = [0] * len(sequence)
+
+    def close(self) -> list[BaseException]:
+        """Closes all operators, whatever happens; returns the exceptions of those that failed."""
+        errors: list[BaseException] = []
+        for operator in self.operators.values():
+            try:
+                operator.close()
+            except Exception as error:
+                errors.append(error)
+        return errors
+
+    @property
+    def records_out(self) -> int:
+        """The records that the chain's last operators emitted to other tasks, and sinks took in."""
+        return sum(self._outputs[edge.node_id].records for edge in self.vertex.out_edges)
+
+    def next_due(self) -> float | None:
+        """When an operator wants an epoch even without data."""
+        dues = [due for due in (operator.next_due() for operator in self.operators.values()) if due is not None]
+        return min(dues, default=None)
+
+    def finish_source(self) -> None:
+        """The source of this task is exhausted: the last watermark, then the end."""
+        self.head.output.emit_watermark(MAX_WATERMARK)
+        self._finish()
+
+    # --- channels --------------------------------------------------------------------------------------------------------
+
+    def _advance(self, watermark: int | None) -> None:
+        if watermark is not None:
+            self.head.process_watermark(watermark)
+
+    def _tell_idleness(self) -> None:
+        idle = self._valve.all_idle
+        if idle != self._was_idle:
+            self._was_idle = idle
+            self.head.process_idleness(idle)
+
+    def _end_channel(self, input_index: int, channel: int) -> None:
+        self._advance(self._valve.end(channel))
+        waiting = self._open_channels[input_index]
+        waiting.discard(channel)
+        if not waiting:
+            self.head.end_input(input_index)
+        if not any(self._open_channels):
+            self._finish()
+
+    def _finish(self) -> None:
+        self.head.finish()
+        self.finished = True

@@ -1,0 +1,1 @@
+"""Time inside a subtask: watermarks of channels, timers."""

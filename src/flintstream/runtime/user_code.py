@@ -1,0 +1,175 @@
+"""The user's code on its way to a slot: the classes of the script, modules, files, requirements."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import types
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import cloudpickle
+
+from flintstream.runtime.context import JobInfo
+
+
+@dataclass(frozen=True)
+class ShippedFile:
+    """A file or a directory with its content, for a slot that may be on another machine."""
+
+    name: str
+    path: str
+    """Where it is on the driver's machine."""
+    content: bytes | None
+    """The bytes of the file, those of a zip for a directory; None where the slot can open `path` itself."""
+    is_directory: bool = False
+
+
+@dataclass(frozen=True)
+class UserCode:
+    """All that a slot needs to load the user's functions."""
+
+    main: dict[str, bytes] = field(default_factory=dict)
+    """Classes and functions of the user's script, each pickled by value, by name."""
+    sys_path: list[str] = field(default_factory=list)
+    python_files: list[ShippedFile] = field(default_factory=list)
+    archives: list[tuple[ShippedFile, str | None]] = field(default_factory=list)
+    requirements: tuple[ShippedFile, ShippedFile | None] | None = None
+    cached_files: dict[str, ShippedFile] = field(default_factory=dict)
+
+    def install(self, directory: str) -> None:
+        """Makes the user's code importable in this process, and its script's classes known."""
+        for entry in self.sys_path:
+            if entry not in sys.path:
+                sys.path.append(entry)
+        for file in self.python_files:
+            path = self._placed(file, os.path.join(directory, "python-files"))
+            entry = path if os.path.isdir(path) or path.endswith((".zip", ".egg", ".whl")) else os.path.dirname(path)
+            sys.path.insert(0, entry)
+        for archive, target in self.archives:
+            path = self._placed(archive, os.path.join(directory, "archive-files"))
+            self._unpack(path, os.path.join(directory, "archives", target or archive.name))
+        if self.archives:
+            os.chdir(os.path.join(directory, "archives"))
+        if self.requirements is not None:
+            self._install_requirements(directory)
+        if self.main:
+            register_main(self.main)
+
+    def localised(self, job: JobInfo) -> JobInfo:
+        """The job with its cached files where they are on this machine."""
+        if not self.cached_files:
+            return job
+        import tempfile
+
+        directory = tempfile.mkdtemp(prefix="cached-")
+        return replace(
+            job,
+            cached_files={name: self._placed(file, directory) for name, file in self.cached_files.items()},
+        )
+
+    def _placed(self, file: ShippedFile, directory: str) -> str:
+        if file.content is None:
+            return file.path
+        os.makedirs(directory, exist_ok=True)
+        path = os.path.join(directory, file.name)
+        if file.is_directory:
+            with open(path + ".zip", "wb") as stream:
+                stream.write(file.content)
+            shutil.unpack_archive(path + ".zip", path)
+            os.remove(path + ".zip")
+        else:
+            with open(path, "wb") as stream:
+                stream.write(file.content)
+        return path
+
+    def _unpack(self, path: str, target: str) -> None:
+        if os.path.isdir(path):
+            shutil.copytree(path, target, dirs_exist_ok=True)
+            return
+        os.makedirs(target, exist_ok=True)
+        try:
+            shutil.unpack_archive(path, target)
+        except (shutil.ReadError, ValueError) as error:
+            raise ValueError(f"add_python_archive: cannot unpack {path!r}: {error}") from error
+
+    def _install_requirements(self, directory: str) -> None:
+        assert self.requirements is not None
+        listed, cache = self.requirements
+        target = os.path.join(directory, "requirements")
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", target]
+        command += ["-r", self._placed(listed, directory)]
+        if cache is not None:
+            command += ["--no-index", "--find-links", self._placed(cache, directory)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(
+                f"set_python_requirements: installing {listed.path!r} failed:\n{done.stderr.strip()}"
+            )
+        sys.path.insert(0, target)
+
+
+def collect_main(names: Iterable[str] | None = None) -> dict[str, bytes]:
+    """The classes and functions that the user's script has defined so far, each pickled by value.
+
+    What cannot be pickled is left out: it can be neither a record nor a key.
+    """
+    main = sys.modules.get("__main__")
+    if main is None:
+        return {}
+    shipped: dict[str, bytes] = {}
+    for name, value in list(vars(main).items()):
+        if not isinstance(value, type | types.FunctionType) or value.__module__ != "__main__":
+            continue
+        if names is not None and name not in names:
+            continue
+        try:
+            shipped[name] = cloudpickle.dumps(value, 5)
+        except Exception:
+            continue
+    return shipped
+
+
+def register_main(definitions: dict[str, bytes]) -> None:
+    """Makes the script's classes and functions known as `__main__.<name>`, so that records pickle by reference."""
+    main = sys.modules["__main__"]
+    for name, data in definitions.items():
+        try:
+            value = cloudpickle.loads(data)
+        except Exception:
+            # It refers to something that only the driver has; an operator that needs it will say so when it is loaded.
+            continue
+        setattr(main, name, value)
+
+
+def ship_file(path: str, option: str, same_machine: bool) -> ShippedFile:
+    """Reads a file or a directory that the user has named in `option`."""
+    full = os.path.abspath(path)
+    if not os.path.exists(full):
+        raise FileNotFoundError(f"{option}: there is no file {path!r}")
+    is_directory = os.path.isdir(full)
+    content: bytes | None = None
+    if not same_machine:
+        content = _zipped(full) if is_directory else _content(full)
+    return ShippedFile(os.path.basename(full), full, content, is_directory)
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+def _zipped(path: str) -> bytes:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as directory:
+        return _content(shutil.make_archive(os.path.join(directory, "shipped"), "zip", path))
+
+
+def pickle_operators(hosted: Any) -> bytes:
+    """The subtasks of a slot, with the user's functions by value where they come from the script."""
+    data: bytes = cloudpickle.dumps(hosted, 5)
+    return data

@@ -1,0 +1,251 @@
+"""Writers: they spread the records of an edge over the channels to the target's subtasks.
+
+One writer serves one edge of one subtask; there is a class for each partitioner of the graph.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+from flintstream.common.keys import key_group, subtask_for_group
+from flintstream.graph.partitioners import (
+    BroadcastPartitioner,
+    CustomPartitioner,
+    GlobalPartitioner,
+    KeyGroupPartitioner,
+    ShufflePartitioner,
+    StreamPartitioner,
+)
+from flintstream.runtime.batch import MAX_WATERMARK, Batch
+from flintstream.runtime.block import ChannelBuffer, Control, EndOfInput, Idleness, Watermark
+from flintstream.runtime.faults import record_at_fault, user_fault
+from flintstream.runtime.operators.base import bound_method
+
+SendBlock = Callable[[int, bytes], None]
+"""Takes the target subtask and the bytes of a block."""
+
+_ROUTES_LIMIT = 1 << 17
+
+
+class Writer:
+    """Base of all writers; by itself it sends everything to its only channel.
+
+    `targets` are the subtasks that this subtask is connected to.
+    """
+
+    keyed = False
+
+    def __init__(self, targets: Sequence[int], send: SendBlock) -> None:
+        self._buffers = [self._buffer(target, send) for target in targets]
+
+    def _buffer(self, target: int, send: SendBlock) -> ChannelBuffer:
+        return ChannelBuffer(lambda data: send(target, data), self.keyed)
+
+    def process(self, batch: Batch) -> None:
+        """Takes records."""
+        self._buffers[0].extend(batch)
+
+    def process_watermark(self, timestamp: int) -> None:
+        """A watermark goes to every channel, behind the records before it."""
+        self._control(Watermark(timestamp))
+
+    def process_idleness(self, idle: bool) -> None:
+        """Idleness is told to every channel."""
+        self._control(Idleness(idle))
+
+    def finish(self) -> None:
+        """Nothing will follow on any channel."""
+        self._control(Watermark(MAX_WATERMARK))
+        self._control(EndOfInput())
+
+    def flush(self) -> None:
+        """Sends all that is buffered; called at the end of an epoch."""
+        for buffer in self._buffers:
+            buffer.flush()
+
+    def _control(self, element: Control) -> None:
+        for buffer in self._buffers:
+            buffer.control(element)
+
+    def _spread(self, batch: Batch, targets: Sequence[int]) -> None:
+        """Puts record i into the buffer `targets[i]`."""
+        buffers = self._buffers
+        for buffer in buffers:
+            buffer.has_timestamps(batch.timestamps is not None)
+        values = [buffer.values for buffer in buffers]
+        for value, target in zip(batch.values, targets):
+            values[target].append(value)
+        if batch.timestamps is not None:
+            timestamps: list[Any] = [buffer.timestamps for buffer in buffers]
+            for timestamp, target in zip(batch.timestamps, targets):
+                timestamps[target].append(timestamp)
+        for buffer in buffers:
+            buffer.cut()
+
+
+class RoundRobinWriter(Writer):
+    """Record by record to the next channel: rebalance over all subtasks, rescale over the connected ones."""
+
+    def __init__(self, targets: Sequence[int], send: SendBlock, first: int) -> None:
+        super().__init__(targets, send)
+        self._next = first % len(self._buffers)
+
+    def process(self, batch: Batch) -> None:
+        count = len(self._buffers)
+        for index, buffer in enumerate(self._buffers):
+            start = (index - self._next) % count
+            part = slice(start, None, count)
+            if start < len(batch.values):
+                buffer.extend(
+                    Batch(
+                        batch.values[part], None if batch.timestamps is None else batch.timestamps[part]
+                    )
+                )
+        self._next = (self._next + len(batch.values)) % count
+
+
+class ShuffleWriter(Writer):
+    """Each record to a channel at random."""
+
+    def process(self, batch: Batch) -> None:
+        self._spread(batch, random.choices(range(len(self._buffers)), k=len(batch.values)))
+
+
+class BroadcastWriter(Writer):
+    """Each record to every channel; a block is encoded once."""
+
+    def __init__(self, targets: Sequence[int], send: SendBlock) -> None:
+        def send_to_all(data: bytes) -> None:
+            for target in targets:
+                send(target, data)
+
+        self._buffers = [ChannelBuffer(send_to_all, False)]
+
+
+class GlobalWriter(Writer):
+    """Every record to subtask 0; the other channels get only control elements."""
+
+
+class CustomWriter(Writer):
+    """Each record to the channel that the user's partitioner names."""
+
+    def __init__(
+        self, targets: Sequence[int], send: SendBlock, partitioner: CustomPartitioner, place: tuple[str, int]
+    ) -> None:
+        super().__init__(targets, send)
+        self._partition = bound_method(partitioner.partitioner, "partition")
+        self._key = bound_method(partitioner.key_selector, "get_key")
+        self._place = place
+
+    def process(self, batch: Batch) -> None:
+        partition, key, count = self._partition, self._key, len(self._buffers)
+        records = iter(batch.values)
+        try:
+            targets = [partition(key(value), count) for value in records]
+            if not all(0 <= target < count for target in targets):
+                index = next(i for i, target in enumerate(targets) if not 0 <= target < count)
+                records = islice(batch.values, index + 1, None)
+                raise ValueError(
+                    f"partition_custom: the partitioner gave {targets[index]!r} for {batch.values[index]!r}; "
+                    f"it must be from 0 to {count - 1}"
+                )
+        except Exception as error:
+            raise user_fault(error, *self._place, record_at_fault(batch.values, records)) from error
+        self._spread(batch, targets)
+
+
+class Routes(dict[Any, int]):
+    """Key to target subtask, by the key's group; remembers what it has computed, up to a bound."""
+
+    def __init__(self, max_parallelism: int, parallelism: int) -> None:
+        self._max_parallelism = max_parallelism
+        self._parallelism = parallelism
+
+    def __missing__(self, key: Any) -> int:
+        group = key_group(key, self._max_parallelism)
+        target = subtask_for_group(group, self._max_parallelism, self._parallelism)
+        if len(self) >= _ROUTES_LIMIT:
+            self.clear()
+        self[key] = target
+        return target
+
+
+class KeyGroupWriter(Writer):
+    """Each record to the subtask that owns its key's group. The keys travel along."""
+
+    keyed = True
+
+    def __init__(
+        self,
+        targets: Sequence[int],
+        send: SendBlock,
+        partitioner: KeyGroupPartitioner,
+        max_parallelism: int,
+        place: tuple[str, int],
+    ) -> None:
+        super().__init__(targets, send)
+        self._select = bound_method(partitioner.key_selector, "get_key")
+        self._key_type = partitioner.key_type
+        self._routes = Routes(max_parallelism, len(targets))
+        self._place = place
+
+    def process(self, batch: Batch) -> None:
+        select = self._select
+        records = iter(batch.values)
+        try:
+            keys = [select(value) for value in records]
+        except Exception as error:
+            raise user_fault(error, *self._place, record_at_fault(batch.values, records)) from error
+        try:
+            if self._key_type is not None:
+                keys = self._key_type.coerce(keys)
+            records = iter(batch.values)
+            targets = [route for route, _ in zip(map(self._routes.__getitem__, keys), records)]
+        except Exception as error:
+            raise user_fault(error, *self._place, record_at_fault(batch.values, records)) from error
+        buffers = self._buffers
+        if len(buffers) == 1:
+            buffers[0].extend(Batch(batch.values, batch.timestamps, keys))
+            return
+        for buffer in buffers:
+            buffer.has_timestamps(batch.timestamps is not None)
+        values = [buffer.values for buffer in buffers]
+        key_lists: list[Any] = [buffer.keys for buffer in buffers]
+        for key, value, target in zip(keys, batch.values, targets):
+            key_lists[target].append(key)
+            values[target].append(value)
+        if batch.timestamps is not None:
+            timestamps: list[Any] = [buffer.timestamps for buffer in buffers]
+            for timestamp, target in zip(batch.timestamps, targets):
+                timestamps[target].append(timestamp)
+        for buffer in buffers:
+            buffer.cut()
+
+
+def make_writer(
+    partitioner: StreamPartitioner,
+    targets: Sequence[int],
+    max_parallelism: int,
+    send: SendBlock,
+    place: tuple[str, int],
+) -> Writer:
+    """The writer for a partitioner.
+
+    `place` is the name of the sending operator and the index of its subtask, for error messages.
+    """
+    if isinstance(partitioner, KeyGroupPartitioner):
+        return KeyGroupWriter(targets, send, partitioner, max_parallelism, place)
+    if isinstance(partitioner, BroadcastPartitioner):
+        return BroadcastWriter(targets, send)
+    if isinstance(partitioner, CustomPartitioner):
+        return CustomWriter(targets, send, partitioner, place)
+    if len(targets) == 1:
+        return Writer(targets, send)
+    if isinstance(partitioner, ShufflePartitioner):
+        return ShuffleWriter(targets, send)
+    if isinstance(partitioner, GlobalPartitioner):
+        return GlobalWriter(targets, send)
+    return RoundRobinWriter(targets, send, first=place[1])

@@ -1,0 +1,1 @@
+"""What runs on Spark, and knows no operator: session, sources, exchange, epochs, deployment of slots."""

@@ -1,0 +1,84 @@
+"""EpochRunner: one Spark job an epoch, always the same straight chain of levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from flintstream.runtime.protocol import Address
+from flintstream.spark.exchange import EPOCH_PROPERTY, ROW_SCHEMA, LevelTask
+from flintstream.spark.session import job_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class EpochRunner:
+    """Runs the epochs of one attempt of a job.
+
+    `levels` holds for each level its vertices, and `widths` the number of slots that take part in it.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        job_id: str,
+        attempt: int,
+        levels: Sequence[frozenset[int]],
+        widths: Sequence[int],
+        addresses: Sequence[Address],
+        authkey: bytes,
+    ) -> None:
+        self._spark = job_session(spark)
+        self._context = spark.sparkContext
+        self._job_id = job_id
+        self._group = f"flint-{job_id}-{attempt}"
+        self._widths = list(widths)
+        self._tasks = [
+            LevelTask(job_id, attempt, level, vertices, tuple(addresses), authkey)
+            for level, vertices in enumerate(levels)
+        ]
+        self._plan: Any = None
+
+    def run(self, epoch: int, readers: Sequence[DataFrame] = ()) -> None:
+        """Runs an epoch to its end; raises what Spark raises. `readers` are rows for level 0."""
+        self._context.setLocalProperty("spark.scheduler.pool", self._group)
+        self._context.setJobGroup(self._group, f"epoch {epoch} of job {self._job_id}", True)
+        self._context.setLocalProperty(EPOCH_PROPERTY, str(epoch))
+        self._frame(readers).collect()
+
+    def cancel(self) -> None:
+        """Stops the epoch that runs; may be called from any thread."""
+        self._context.cancelJobGroup(self._group)
+
+    def _frame(self, readers: Sequence[DataFrame]) -> DataFrame:
+        """The epoch's plan. Without readers it never changes: it is analysed once, and planned anew from there."""
+        if readers:
+            return self._chain(self._exchanged(_union(readers), 0))
+        if self._plan is None:
+            width = self._widths[0]
+            self._plan = self._chain(self._spark.range(0, width, 1, width))._jdf.queryExecution().analyzed()
+        jvm: Any = self._spark._jvm
+        dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, self._plan)
+        return DataFrame(dataset, self._spark)
+
+    def _chain(self, frame: DataFrame) -> DataFrame:
+        for level, task in enumerate(self._tasks):
+            if level:
+                frame = self._exchanged(frame, level)
+            frame = frame.mapInArrow(task, ROW_SCHEMA)
+        return frame
+
+    def _exchanged(self, frame: DataFrame, level: int) -> DataFrame:
+        # Sorted by number first, so that the channels of a receiver take turns and each stays in order.
+        by_id = frame.repartitionById(self._widths[level], "slot")
+        return by_id.sortWithinPartitions("seq", "input", "channel")
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    result = frames[0]
+    for frame in frames[1:]:
+        result = result.unionAll(frame)
+    return result

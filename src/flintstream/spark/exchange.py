@@ -1,0 +1,130 @@
+"""What a Spark task of a level does: streams its blocks to the slot that owns them, and the slot's output onward."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Connection
+from typing import Any
+
+import pyarrow as pa
+
+from flintstream.runtime.protocol import (
+    DONE,
+    END,
+    FAILED,
+    INPUT,
+    PASS_ON,
+    ROW_HEADER,
+    Address,
+    Hello,
+)
+
+EPOCH_PROPERTY = "flint.epoch"
+"""The local property of a Spark job that says which epoch it runs, so that the plan itself is the same for all."""
+
+ROW_SCHEMA = "slot INT, vertex INT, input INT, channel INT, seq INT, block BINARY"
+_ARROW_SCHEMA = pa.schema(
+    [(name, pa.int32()) for name in ("slot", "vertex", "input", "channel", "seq")] + [("block", pa.binary())]
+)
+_YIELD_BYTES = 4 * 1024 * 1024
+_YIELD_ROWS = 64
+
+
+class LevelFailed(RuntimeError):
+    """The slot has refused the task or failed; the driver knows why."""
+
+
+@dataclass(frozen=True)
+class LevelTask:
+    """The function of a level's `mapInArrow`. Small: it is shipped with each job."""
+
+    job_id: str
+    attempt: int
+    level: int
+    vertices: frozenset[int]
+    """The vertices of this level; rows for others are passed on."""
+    addresses: tuple[Address, ...]
+    authkey: bytes
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        slot = context.partitionId()
+        epoch = int(context.getLocalProperty(EPOCH_PROPERTY))
+        with Client(self.addresses[slot], authkey=self.authkey) as connection:
+            connection.send(Hello(self.job_id, self.attempt, epoch, self.level, slot))
+            _expect_done(connection.recv_bytes())
+            sender = _Sender(connection, batches, self.vertices)
+            sender.start()
+            yield from _rows(connection)
+            sender.join()
+            if sender.error is not None:
+                raise sender.error
+
+
+class _Sender(threading.Thread):
+    """Sends the input while the main thread takes the output: sending all first would fill both sockets and stop."""
+
+    def __init__(
+        self, connection: Connection, batches: Iterator[pa.RecordBatch], vertices: frozenset[int]
+    ) -> None:
+        super().__init__(name="sender", daemon=True)
+        self._connection = connection
+        self._batches = batches
+        self._vertices = vertices
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            for batch in self._batches:
+                if batch.num_columns == 6:
+                    self._send(batch)
+            self._connection.send_bytes(END)
+        except BaseException as error:
+            self.error = error
+            # The slot is waiting for input: hanging up tells it that none will come.
+            self._connection.close()
+
+    def _send(self, batch: pa.RecordBatch) -> None:
+        slots, vertices, inputs, channels, numbers = (batch.column(i).to_pylist() for i in range(5))
+        for row, block in enumerate(batch.column(5)):
+            kind = INPUT if vertices[row] in self._vertices else PASS_ON
+            header = ROW_HEADER.pack(
+                kind, slots[row], vertices[row], inputs[row], channels[row], numbers[row]
+            )
+            self._connection.send_bytes(b"".join((header, block.as_buffer())))
+
+
+def _rows(connection: Connection) -> Iterator[pa.RecordBatch]:
+    """The slot's output as Arrow batches, until it says that the level is done."""
+    columns: list[list[Any]] = [[] for _ in range(6)]
+    gathered = 0
+    while True:
+        frame = connection.recv_bytes()
+        kind = frame[:1]
+        if kind in (DONE, FAILED):
+            break
+        for column, value in zip(columns, ROW_HEADER.unpack_from(frame)[1:]):
+            column.append(value)
+        columns[5].append(memoryview(frame)[ROW_HEADER.size :])
+        gathered += len(frame)
+        if gathered >= _YIELD_BYTES or len(columns[5]) >= _YIELD_ROWS:
+            yield _batch(columns)
+            columns = [[] for _ in range(6)]
+            gathered = 0
+    _expect_done(frame)
+    if columns[5]:
+        yield _batch(columns)
+
+
+def _batch(columns: list[list[Any]]) -> pa.RecordBatch:
+    arrays = [pa.array(column, pa.int32()) for column in columns[:5]]
+    return pa.RecordBatch.from_arrays([*arrays, pa.array(columns[5], pa.binary())], schema=_ARROW_SCHEMA)
+
+
+def _expect_done(frame: bytes) -> None:
+    if frame[:1] == FAILED:
+        raise LevelFailed(frame[1:].decode(errors="replace"))

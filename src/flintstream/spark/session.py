@@ -1,0 +1,276 @@
+"""The Spark session a job runs on: the user's own, or a small and quiet one that Flintstream starts.
+
+Starting is done once a process. What is set here and why:
+
+- the JVM only moves blocks, so its heap is small; the records live in Python;
+- it says nothing on stderr unless asked (``flint.spark.log-level``, ``FLINT_SPARK_LOG``);
+- it leaves nothing in the user's directory: all it writes goes to one temporary directory, removed at exit;
+- a local one listens on the loopback interface only, and talks to Python over Unix sockets in a private
+  directory.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.sql import SparkSession
+
+from flintstream.spark.class_archive import archive_options
+from flintstream.spark.java import create_launcher, find_java
+
+__all__ = [
+    "SessionError",
+    "check_session",
+    "get_or_create_session",
+    "is_local",
+    "job_session",
+    "work_directory",
+]
+
+LOG_LEVEL = "flint.spark.log-level"
+LOG_LEVEL_VARIABLE = "FLINT_SPARK_LOG"
+MASTER_VARIABLES = ("FLINT_SPARK_MASTER", "SPARK_MASTER", "MASTER")
+
+_LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+_LOG_LEVELS = ("all", "trace", "debug", "info", "warn", "error", "fatal", "off")
+# A Unix socket's path holds 108 bytes on Linux, 104 on macOS; Spark appends "/.<uuid>.sock" to the directory.
+_LONGEST_SOCKET_DIRECTORY = 104 - 44
+
+# The JVM's own warnings go to stdout unless told otherwise. The second compiler waits longer than usual: in the
+# first minutes it takes more from an epoch than its code gives back, and hot loops of Spark's readers still get it.
+_JVM_OPTIONS = (
+    "-Xms64m -XX:-UsePerfData -Xlog:disable -Xlog:all=error:stderr "
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
+# Spark refuses to start with less than 450 MB of heap beside a survivor space. For so small a heap the serial
+# collector takes the least memory and time; a user who asks for another size gets Java's own choice.
+_SMALL_HEAP = {"spark.driver.memory": "480m"}
+_SMALL_HEAP_OPTIONS = "-XX:+UseSerialGC"
+_LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
+
+_DEFAULTS = {
+    "spark.app.name": "flintstream",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.driver.maxResultSize": "0",
+}
+_LOCAL_DEFAULTS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+
+# What an epoch's plan needs; on the job's own session, so that the user's queries keep their settings.
+_JOB_SETTINGS = {
+    # An adaptive plan may coalesce or skip the partitions of a level; a level has one task a subtask, always.
+    "spark.sql.adaptive.enabled": "false",
+    # A row is a block of up to 1 MB: few of them make a good Arrow batch, and the first goes out early.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16",
+    "spark.sql.execution.pythonUDF.arrow.enabled": "true",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+    # Columns are looked up in error messages only; the call site of each is costly to record.
+    "spark.sql.dataFrameQueryContext.enabled": "false",
+}
+
+_lock = threading.Lock()
+_work_directory: Path | None = None
+
+
+class SessionError(RuntimeError):
+    """The Spark session cannot run a Flintstream job; the message names the setting."""
+
+
+def get_or_create_session(config: Mapping[str, str] | None = None) -> SparkSession:
+    """Returns the process's Spark session: the user's if there is one, else a new one.
+
+    ``config`` is the job's configuration; its ``spark.*`` keys are given to a new session and override every
+    default here.
+    Raises :class:`SessionError` for a session that cannot run jobs, and
+    :class:`~flintstream.spark.java.JavaNotFoundError` where no Java is installed.
+    """
+    config = config or {}
+    with _lock:
+        spark = _existing_session()
+        if spark is None:
+            spark = _start_session(config)
+    _use_this_python(spark.sparkContext)
+    check_session(spark)
+    return spark
+
+
+def job_session(spark: SparkSession) -> SparkSession:
+    """Returns a new session of the same Spark application, with the settings that epochs need."""
+    session = spark.newSession()
+    for key, value in _JOB_SETTINGS.items():
+        session.conf.set(key, value)
+    return session
+
+
+def check_session(spark: SparkSession) -> None:
+    """Raises :class:`SessionError` when exactly-once processing is impossible on ``spark``."""
+    if not isinstance(spark, SparkSession):
+        raise SessionError(
+            "Flintstream needs a classic Spark session, and this one is Spark Connect's: "
+            "unset SPARK_REMOTE, and stop that session before the job starts."
+        )
+    conf = spark.sparkContext.getConf()
+    if _is_true(conf.get("spark.speculation", "false")):
+        raise SessionError(
+            "spark.speculation is true, and a speculative copy of a task would process its records twice: "
+            "set spark.speculation=false."
+        )
+    if _is_true(conf.get("spark.dynamicAllocation.enabled", "false")):
+        raise SessionError(
+            "spark.dynamicAllocation.enabled is true, and a released executor takes its slots' state along: "
+            "set spark.dynamicAllocation.enabled=false."
+        )
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Says whether driver and executors are one process (``local``, ``local[4]``, not ``local-cluster``)."""
+    return _is_local_master(spark.sparkContext.master)
+
+
+def _existing_session() -> SparkSession | None:
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    if SparkContext._active_spark_context is not None:
+        # Another thread's session, or a bare SparkContext.
+        return SparkSession.builder.getOrCreate()
+    return None
+
+
+def _start_session(config: Mapping[str, str]) -> SparkSession:
+    if os.environ.get("SPARK_REMOTE") or config.get("spark.remote"):
+        raise SessionError(
+            "Flintstream needs a classic Spark session: "
+            "unset SPARK_REMOTE or spark.remote, and set spark.master."
+        )
+    variables, jvm_options = _jvm_start()
+    builder = SparkSession.builder
+    for key, value in _settings(config, work_directory(), jvm_options).items():
+        builder = builder.config(key, value)
+    with _environment(variables):
+        spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(_log_level(config).upper())
+    atexit.register(_stop, spark, os.getpid())
+    return spark
+
+
+def _settings(config: Mapping[str, str], work: Path, jvm_options: Sequence[str] = ()) -> dict[str, str]:
+    given = {key: str(value) for key, value in config.items() if key.startswith("spark.")}
+    master = given.get("spark.master") or _master_of_environment() or "local[*]"
+    settings = {**_DEFAULTS, "spark.master": master}
+    settings["spark.sql.warehouse.dir"] = (work / "warehouse").as_uri()
+    if _is_local_master(master):
+        settings.update(_LOCAL_DEFAULTS | _SMALL_HEAP)
+        settings["spark.local.dir"] = str(work / "local")
+        sockets = work / "s"
+        sockets.mkdir(mode=0o700, exist_ok=True)
+        settings["spark.python.unix.domain.socket.dir"] = str(sockets)
+        if len(os.fsencode(sockets)) > _LONGEST_SOCKET_DIRECTORY:
+            settings["spark.python.unix.domain.socket.enabled"] = "false"
+    settings.update(given)
+    options = [*jvm_options, _logging_options(config), f"-Djava.io.tmpdir={work}"]
+    if _is_local_master(master):
+        options.insert(0, _JVM_OPTIONS)
+        if not _SMALL_HEAP.keys() & given.keys():
+            options.insert(0, _SMALL_HEAP_OPTIONS)
+    options.append(given.get("spark.driver.extraJavaOptions", ""))
+    settings["spark.driver.extraJavaOptions"] = " ".join(options).strip()
+    return settings
+
+
+def _logging_options(config: Mapping[str, str]) -> str:
+    return f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()} -D{LOG_LEVEL}={_log_level(config)}"
+
+
+def _log_level(config: Mapping[str, str]) -> str:
+    level = (config.get(LOG_LEVEL) or os.environ.get(LOG_LEVEL_VARIABLE) or "error").lower()
+    if level not in _LOG_LEVELS:
+        raise SessionError(f"{LOG_LEVEL} is {level!r}; it must be one of {', '.join(_LOG_LEVELS)}.")
+    return level
+
+
+def _jvm_start() -> tuple[dict[str, str], list[str]]:
+    """Returns the environment variables and the options with which PySpark starts its JVM."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started it already
+        return {}, []
+    java, spark_home = find_java(), Path(_find_spark_home())
+    variables = {
+        # The malloc arenas of the JVM's many threads are a large part of its resident size.
+        "MALLOC_ARENA_MAX": "2",
+        "JAVA_HOME": str(create_launcher(java, work_directory() / "java")),
+        "SPARK_HOME": str(spark_home),
+        "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS),
+    }
+    return variables, archive_options(java, spark_home)
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Sets environment variables while PySpark starts its JVM; the user's own are put back afterwards."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _use_this_python(context: SparkContext) -> None:
+    # PySpark's default is the "python3" on PATH: another one, unless the virtual environment is activated.
+    if _is_local_master(context.master) and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable
+
+
+def work_directory() -> Path:
+    """Returns this process's private temporary directory, which is removed when the process exits."""
+    global _work_directory
+    if _work_directory is None or not _work_directory.is_dir():
+        _work_directory = Path(tempfile.mkdtemp(prefix="flint-"))
+        atexit.register(_remove, _work_directory, os.getpid())
+    return _work_directory
+
+
+def _stop(spark: SparkSession, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child inherits the handler, and must not stop its parent's Spark
+        with suppress(Exception):  # the JVM may be gone already, and the process ends anyway
+            spark.stop()
+
+
+def _remove(directory: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _master_of_environment() -> str | None:
+    return next((os.environ[name] for name in MASTER_VARIABLES if os.environ.get(name)), None)
+
+
+def _is_local_master(master: str | None) -> bool:
+    return master is not None and (master == "local" or master.startswith("local["))
+
+
+def _is_true(value: str | None) -> bool:
+    return (value or "").strip().lower() == "true"

@@ -1,0 +1,269 @@
+"""Slots as the driver sees them: started through a barrier stage on the executors, spoken to over control connections."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Listener, wait
+from typing import TYPE_CHECKING, Any
+
+from flintstream.runtime.faults import Fault
+from flintstream.runtime.protocol import Address, DataReady, Registration, Reply, Request, SlotFailed
+from flintstream.runtime.slot import SlotSpec
+from flintstream.spark.session import is_local
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START_SECONDS = 60.0
+CLOSE_SECONDS = 5.0
+
+
+class SlotError(RuntimeError):
+    """A slot failed, or could not be reached; `fault` says why where the slot could still tell."""
+
+    def __init__(self, message: str, fault: Fault | None = None) -> None:
+        super().__init__(message)
+        self.fault = fault
+
+
+@dataclass
+class SlotHandle:
+    """A running slot."""
+
+    slot: int
+    pid: int
+    host: str
+    address: Address
+    connection: Connection
+
+
+class SlotPool:
+    """The slots of one attempt of a job.
+
+    `on_data` is called when a source has records, `on_failure` once when a slot has failed or gone; both on a thread
+    of the pool, and both must return quickly.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        job_id: str,
+        attempt: int,
+        count: int,
+        on_data: Callable[[], None],
+        on_failure: Callable[[Fault], None],
+    ) -> None:
+        self.authkey = secrets.token_bytes(32)
+        self._spark = spark
+        self._job_id = job_id
+        self._attempt = attempt
+        self._count = count
+        self._on_data = on_data
+        self._on_failure = on_failure
+        self._slots: dict[int, SlotHandle] = {}
+        self._replies: dict[int, Future[Any]] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._closing = False
+        self.local = is_local(spark)
+        self._directory = tempfile.mkdtemp(prefix="flint-")
+        self._listener: Listener | None = None
+
+    # --- start and end ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts the slots on the executors and waits until each has called back."""
+        if self.local:
+            address: Any = os.path.join(self._directory, "driver")
+            self._listener = Listener(address, "AF_UNIX", backlog=128, authkey=self.authkey)
+        else:
+            host = self._spark.sparkContext.getConf().get("spark.driver.host", "localhost")
+            self._listener = Listener((host, 0), "AF_INET", backlog=128, authkey=self.authkey)
+        accepted: list[Any] = []
+        acceptor = threading.Thread(target=self._accept, args=(accepted,), name="slots", daemon=True)
+        acceptor.start()
+        self._launch()
+        acceptor.join(START_SECONDS)
+        if len(self._slots) < self._count:
+            missing = sorted(set(range(self._count)) - set(self._slots))
+            raise SlotError(f"slots {missing} did not start within {START_SECONDS:.0f} s")
+        threading.Thread(target=self._listen, name="slot events", daemon=True).start()
+
+    def _accept(self, accepted: list[Any]) -> None:
+        assert self._listener is not None
+        while len(self._slots) < self._count:
+            try:
+                connection = self._listener.accept()
+                message = connection.recv()
+            except Exception:
+                if self._closing:
+                    return
+                continue
+            if isinstance(message, Registration) and message.slot not in self._slots:
+                self._slots[message.slot] = SlotHandle(
+                    message.slot, message.pid, message.host, message.address, connection
+                )
+
+    def _launch(self) -> None:
+        """Starts the processes: a barrier stage needs a core for each task, so a task may start several slots."""
+        assert self._listener is not None
+        context = self._spark.sparkContext
+        cores = context.defaultParallelism
+        tasks = max(1, min(self._count, cores))
+        address: Any = self._listener.address
+        specs = [
+            SlotSpec(
+                slot=slot,
+                job_id=self._job_id,
+                attempt=self._attempt,
+                driver=address,
+                authkey=self.authkey,
+                directory=self._directory if self.local else None,
+            )
+            for slot in range(self._count)
+        ]
+        groups = [[pickle.dumps(spec) for spec in specs[task::tasks]] for task in range(tasks)]
+        started = context.parallelize(groups, tasks).barrier().mapPartitions(_start_slots).collect()
+        assert sum(started) == self._count
+
+    def close(self) -> None:
+        """Ends all slots: gives user code the chance to close, then closes the connections, at which slots exit."""
+        self._closing = True
+        if self._listener is not None:
+            self._listener.close()
+        for handle in self._slots.values():
+            try:
+                handle.connection.close()
+            except OSError:
+                pass
+        self._wait_for_exit()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _wait_for_exit(self) -> None:
+        """On this machine, nothing of a job is left when it has ended."""
+        if not self.local:
+            return
+        deadline = time.monotonic() + CLOSE_SECONDS
+        waiting = [handle.pid for handle in self._slots.values()]
+        while waiting and time.monotonic() < deadline:
+            waiting = [pid for pid in waiting if _alive(pid)]
+            if waiting:
+                time.sleep(0.01)
+
+    # --- calls -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Where Spark tasks find each slot."""
+        return [self._slots[slot].address for slot in range(self._count)]
+
+    @property
+    def handles(self) -> list[SlotHandle]:
+        """The slots, by number."""
+        return [self._slots[slot] for slot in sorted(self._slots)]
+
+    def call(self, slot: int, name: str, timeout: float | None = None, **arguments: Any) -> Any:
+        """Calls one slot and waits for its reply."""
+        return self._send(slot, name, arguments).result(timeout)
+
+    def call_all(
+        self, name: str, arguments: Callable[[int], dict[str, Any]] | None = None, timeout: float | None = None
+    ) -> list[Any]:
+        """Calls all slots at once and waits for all replies, in the order of the slots."""
+        sent = [self._send(slot, name, arguments(slot) if arguments else {}) for slot in range(self._count)]
+        deadline = None if timeout is None else time.monotonic() + timeout
+        return [
+            future.result(None if deadline is None else max(0.0, deadline - time.monotonic())) for future in sent
+        ]
+
+    def _send(self, slot: int, name: str, arguments: dict[str, Any]) -> Future[Any]:
+        number = next(self._numbers)
+        future: Future[Any] = Future()
+        self._replies[number] = future
+        try:
+            with self._lock:
+                self._slots[slot].connection.send(Request(number, name, arguments))
+        except (OSError, ValueError) as error:
+            self._replies.pop(number, None)
+            future.set_exception(SlotError(f"slot {slot} cannot be reached: {error}"))
+        return future
+
+    def _listen(self) -> None:
+        by_connection = {handle.connection: handle for handle in self._slots.values()}
+        while by_connection and not self._closing:
+            try:
+                ready = wait(list(by_connection), timeout=1.0)
+            except (OSError, ValueError):
+                return
+            for connection in ready:
+                handle = by_connection[connection]  # type: ignore[index]
+                try:
+                    message = handle.connection.recv()
+                except (EOFError, OSError):
+                    del by_connection[handle.connection]
+                    if not self._closing:
+                        self._lost(handle)
+                    continue
+                self._handle(message)
+
+    def _handle(self, message: Any) -> None:
+        if isinstance(message, Reply):
+            future = self._replies.pop(message.number, None)
+            if future is not None:
+                if message.fault is not None:
+                    future.set_exception(SlotError(message.fault.summary, message.fault))
+                else:
+                    future.set_result(message.result)
+        elif isinstance(message, DataReady):
+            self._on_data()
+        elif isinstance(message, SlotFailed):
+            self._on_failure(message.fault)
+
+    def _lost(self, handle: SlotHandle) -> None:
+        summary = f"slot {handle.slot} (process {handle.pid} on {handle.host}) died"
+        self._on_failure(Fault(None, None, None, summary, summary))
+        for number in list(self._replies):
+            future = self._replies.pop(number, None)
+            if future is not None:
+                future.set_exception(SlotError(summary))
+
+
+def _start_slots(groups: Iterable[list[bytes]]) -> Iterator[int]:
+    """Runs in a Spark task: starts slot processes that outlive it."""
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
+    started = 0
+    for specs in groups:
+        for spec in specs:
+            process = subprocess.Popen(
+                [sys.executable, "-c", "from flintstream.runtime.slot import main; main()"],
+                stdin=subprocess.PIPE,
+                env=environment,
+                start_new_session=True,
+            )
+            assert process.stdin is not None
+            process.stdin.write(spec)
+            process.stdin.close()
+            threading.Thread(target=process.wait, daemon=True).start()
+            started += 1
+    yield started
+
+
+def _alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False

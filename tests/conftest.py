@@ -1,0 +1,30 @@
+"""Fixtures every test may use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from flintstream.datastream import StreamExecutionEnvironment
+
+
+@pytest.fixture(scope="session")
+def spark() -> SparkSession:
+    """The one Spark session of this test process; it is stopped when the process exits."""
+    from flintstream.spark.session import get_or_create_session
+
+    return get_or_create_session({})
+
+
+@pytest.fixture
+def env(spark: SparkSession) -> StreamExecutionEnvironment:
+    """A fresh environment with parallelism 2 on the shared Spark session."""
+    from flintstream.datastream import StreamExecutionEnvironment
+
+    environment = StreamExecutionEnvironment.get_execution_environment()
+    environment.set_parallelism(2)
+    return environment

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flintstream.cli import demos
+from flintstream.cli.main import cli
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    (tmp_path / "beside.py").write_text("VALUE = 'from beside'\n")
+    path = tmp_path / "job.py"
+    path.write_text(
+        "import json, os, sys\n"
+        "import beside\n"
+        "print(json.dumps([__name__, sys.argv[1:], beside.VALUE,\n"
+        "    json.loads(os.environ.get('FLINT_CONF_OVERRIDES', '{}')), os.environ.get('FLINT_PLAN_ONLY')]))\n"
+    )
+    return path
+
+
+def flint(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def test_version() -> None:
+    assert flint("--version").output.startswith("flint, version ")
+
+
+def test_run_gives_the_script_its_arguments_and_its_folder(job: Path) -> None:
+    before = sys.argv[:], sys.path[:], dict(os.environ)
+    result = flint("run", "-p", "3", "-D", "a.b=c=d", str(job), "x", "-p", "9", "--flag")
+    assert result.exit_code == 0, result.output
+    assert result.output.strip() == (
+        '["__main__", ["x", "-p", "9", "--flag"], "from beside", '
+        '{"a.b": "c=d", "parallelism.default": "3"}, null]'
+    )
+    assert (sys.argv[:], sys.path[:], dict(os.environ)) == before
+
+
+def test_info_asks_for_the_plan_only(job: Path) -> None:
+    assert flint("info", str(job)).output.strip().endswith('{}, "1"]')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-D", "novalue"], "'novalue' is not of the form key=value"),
+        (["-p", "0"], "0 is not in the range x>=1"),
+    ],
+)
+def test_bad_options_are_named(job: Path, arguments: list[str], message: str) -> None:
+    result = flint("run", *arguments, str(job))
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_a_missing_script_is_named() -> None:
+    result = flint("run", "nowhere.py")
+    assert result.exit_code == 2
+    assert "nowhere.py" in result.output
+
+
+def test_an_error_shows_the_users_traceback_only(tmp_path: Path) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text("def f():\n    raise ValueError('wrong')\n\nf()\n")
+    command = [sys.executable, "-c", "from flintstream.cli.main import main; main()", "run", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback (most recent call last):\n" + f'  File "{path}", line 4')
+    assert "runpy" not in done.stderr
+    assert "flintstream" not in done.stderr
+    assert done.stderr.endswith("ValueError: wrong\n")
+
+
+def test_a_script_that_does_not_compile_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text("def f(:\n")
+    command = [sys.executable, "-c", "from flintstream.cli.main import main; main()", "run", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "SyntaxError" in done.stderr
+    assert "runpy" not in done.stderr
+
+
+def test_the_scripts_exit_code_is_ours(tmp_path: Path) -> None:
+    path = tmp_path / "exits.py"
+    path.write_text("raise SystemExit(7)\n")
+    assert flint("run", str(path)).exit_code == 7
+
+
+def test_demos_are_found_with_their_first_line(tmp_path: Path) -> None:
+    (tmp_path / "alpha_beta.py").write_text('"""Shows something.\n\nMore.\n"""\n')
+    (tmp_path / "word_count.py").write_text('"""Counts."""\n')
+    (tmp_path / "_helper.py").write_text("")
+    found = demos.find_demos(tmp_path)
+    assert list(found) == ["word-count", "alpha-beta"]
+    assert found["alpha-beta"].summary == "Shows something."
+
+
+def test_demo_lists_and_refuses_unknown_names() -> None:
+    assert "word-count" in flint("demo", "--list").output
+    result = flint("demo", "nothing")
+    assert result.exit_code == 1
+    assert "there is no demonstration 'nothing'; there are: word-count" in result.output

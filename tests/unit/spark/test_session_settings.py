@@ -1,0 +1,126 @@
+"""The settings of a new session, without starting one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+from flintstream.spark import session
+from flintstream.spark.session import SessionError, check_session, is_local
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*session.MASTER_VARIABLES, session.LOG_LEVEL_VARIABLE, "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class FakeSession(SparkSession):
+    """A session with nothing but a master and a configuration."""
+
+    def __init__(self, master: str = "local[2]", **conf: str) -> None:
+        settings = SparkConf(loadDefaults=False)
+        settings._conf = {}
+        for key, value in conf.items():
+            settings.set(key.replace("_", "."), value)
+        self._sc = SimpleNamespace(master=master, getConf=lambda: settings)  # type: ignore[assignment]
+
+
+def test_a_local_session_is_private_and_quiet(tmp_path: Path) -> None:
+    settings = session._settings({}, tmp_path)
+    assert settings["spark.master"] == "local[*]"
+    assert settings["spark.driver.bindAddress"] == "127.0.0.1"
+    assert settings["spark.ui.enabled"] == "false"
+    assert settings["spark.scheduler.mode"] == "FAIR"
+    assert settings["spark.local.dir"].startswith(str(tmp_path))
+    assert "UseSerialGC" in settings["spark.driver.extraJavaOptions"]
+    assert "-Dflint.spark.log-level=error" in settings["spark.driver.extraJavaOptions"]
+    sockets = Path(settings["spark.python.unix.domain.socket.dir"])
+    assert sockets.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_users_settings_win(tmp_path: Path) -> None:
+    given = {
+        "spark.master": "local[3]",
+        "spark.driver.memory": "3g",
+        "spark.driver.extraJavaOptions": "-Dmine=1",
+        "parallelism.default": "4",
+    }
+    settings = session._settings(given, tmp_path)
+    assert settings["spark.master"] == "local[3]"
+    assert settings["spark.driver.memory"] == "3g"
+    assert "UseSerialGC" not in settings["spark.driver.extraJavaOptions"]
+    assert settings["spark.driver.extraJavaOptions"].endswith("-Dmine=1")
+    assert "parallelism.default" not in settings
+
+
+def test_a_cluster_session_keeps_the_clusters_own_directories_and_addresses(tmp_path: Path) -> None:
+    settings = session._settings({"spark.master": "spark://host:7077"}, tmp_path)
+    assert not {"spark.local.dir", "spark.driver.host", "spark.driver.memory"} & settings.keys()
+
+
+def test_the_master_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLINT_SPARK_MASTER", "local[7]")
+    assert session._settings({}, tmp_path)["spark.master"] == "local[7]"
+
+
+def test_a_long_temporary_directory_turns_unix_sockets_off(tmp_path: Path) -> None:
+    deep = tmp_path / ("x" * 80)
+    deep.mkdir()
+    assert session._settings({}, deep)["spark.python.unix.domain.socket.enabled"] == "false"
+
+
+def test_an_unknown_log_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(session.LOG_LEVEL_VARIABLE, "loud")
+    with pytest.raises(SessionError, match="'loud'; it must be one of"):
+        session._log_level({})
+    assert session._log_level({session.LOG_LEVEL: "WARN"}) == "warn"
+
+
+def test_spark_connect_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://host")
+    with pytest.raises(SessionError, match="classic Spark session"):
+        session._start_session({})
+    with pytest.raises(SessionError, match="classic Spark session"):
+        check_session(object())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("option", ["spark.speculation", "spark.dynamicAllocation.enabled"])
+def test_what_breaks_exactly_once_is_refused(option: str) -> None:
+    check_session(FakeSession(**{option: "false"}))
+    with pytest.raises(SessionError, match=f"set {option}=false"):
+        check_session(FakeSession(**{option: "true"}))
+
+
+@pytest.mark.parametrize(
+    ("master", "local"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("local[2,3]", True),
+        ("local-cluster[2,1,1024]", False),
+        ("yarn", False),
+    ],
+)
+def test_is_local(master: str, local: bool) -> None:
+    assert is_local(FakeSession(master)) is local
+
+
+def test_the_users_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/theirs")
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    before = dict(os.environ)
+    with session._environment({"JAVA_HOME": "/ours", "SPARK_HOME": "/spark"}):
+        assert (os.environ["JAVA_HOME"], os.environ["SPARK_HOME"]) == ("/ours", "/spark")
+    assert dict(os.environ) == before
+
+
+def test_a_jvm_that_spark_submit_has_started_needs_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setenv("PATH", "")
+    assert session._jvm_start() == ({}, [])
