@@ -20,6 +20,8 @@ OUT = TypeVar("OUT")
 class AsyncFunction(Function, Generic[IN, OUT]):
     """Waits for something outside, many records at a time.
 
+    Example::
+
         class LookUp(AsyncFunction):
             async def async_invoke(self, value):
                 return [await self.client.get(value)]

@@ -68,7 +68,9 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         result_predicate: _OnResult[OUT] | None,
         exception_predicate: _OnException | None,
     ) -> None:
-        _positive("FixedDelayRetryStrategy", max_attempts=max_attempts, backoff_time_millis=backoff_time_millis)
+        _positive(
+            "FixedDelayRetryStrategy", max_attempts=max_attempts, backoff_time_millis=backoff_time_millis
+        )
         self._max_attempts = max_attempts
         self._backoff_time_millis = backoff_time_millis
         self._predicate = RetryPredicate[OUT](result_predicate, exception_predicate)

@@ -1,4 +1,4 @@
-"""The user functions that see one or two records at a time: map, flat_map, filter, reduce, aggregate, keys, partitions.
+"""The user functions that see one or two records at a time: map, flat_map, filter, reduce, keys and so on.
 
 All are imported from `flintstream.datastream.functions`.
 """
@@ -15,7 +15,8 @@ from flintstream.runtime.context import RuntimeContext
 class Function(ABC):  # noqa: B024 - the base of all user functions; each adds its own method
     """Base of all user functions.
 
-    An instance is made in the program, shipped once to every subtask of its operator, and opened there. `open` is
+    An instance is made in the program, shipped once to every subtask of its operator, and opened there.
+    `open` is
     called before the first record, `close` after the last one or after a failure.
 
         class Tag(MapFunction):
@@ -36,6 +37,8 @@ class Function(ABC):  # noqa: B024 - the base of all user functions; each adds i
 class MapFunction(Function):
     """One result for each record.
 
+    Example::
+
         class Double(MapFunction):
             def map(self, value):
                 return value * 2
@@ -48,6 +51,8 @@ class MapFunction(Function):
 
 class CoMapFunction(Function):
     """`map` over two connected streams; a result of None is dropped.
+
+    Example::
 
         class Both(CoMapFunction):
             def map1(self, value):
@@ -69,6 +74,8 @@ class CoMapFunction(Function):
 class FlatMapFunction(Function):
     """Any number of results for each record.
 
+    Example::
+
         class Words(FlatMapFunction):
             def flat_map(self, value):
                 yield from value.split()
@@ -81,6 +88,8 @@ class FlatMapFunction(Function):
 
 class CoFlatMapFunction(Function):
     """`flat_map` over two connected streams.
+
+    Example::
 
         class Merge(CoFlatMapFunction):
             def flat_map1(self, value):
@@ -102,6 +111,8 @@ class CoFlatMapFunction(Function):
 class ReduceFunction(Function):
     """Combines two values of one type into one; must be associative.
 
+    Example::
+
         class Largest(ReduceFunction):
             def reduce(self, value1, value2):
                 return max(value1, value2)
@@ -114,6 +125,8 @@ class ReduceFunction(Function):
 
 class AggregateFunction(Function):
     """Aggregates values in an accumulator, whose type may differ from that of the values and of the result.
+
+    Example::
 
         class Average(AggregateFunction):
             def create_accumulator(self):
@@ -149,6 +162,8 @@ class AggregateFunction(Function):
 class KeySelector(Function):
     """Gives the key of a record.
 
+    Example::
+
         class User(KeySelector):
             def get_key(self, value):
                 return value.user
@@ -170,6 +185,8 @@ class NullByteKeySelector(KeySelector):
 class FilterFunction(Function):
     """Keeps or drops a record.
 
+    Example::
+
         class Even(FilterFunction):
             def filter(self, value):
                 return value % 2 == 0
@@ -182,6 +199,8 @@ class FilterFunction(Function):
 
 class Partitioner(Function):
     """Says which subtask a key goes to, for `partition_custom`.
+
+    Example::
 
         class ByLength(Partitioner):
             def partition(self, key, num_partitions):

@@ -22,7 +22,8 @@ class CheckpointConfig:
         env.enable_checkpointing(60_000)
         env.get_checkpoint_config().set_min_pause_between_checkpoints(10_000)
 
-    Each setting is a key under `execution.checkpointing.` of the configuration, so both ways of setting one agree.
+    Each setting is a key under `execution.checkpointing.` of the configuration, so both ways of setting one
+    agree.
     """
 
     def __init__(self, configuration: Configuration | None = None) -> None:
@@ -36,7 +37,10 @@ class CheckpointConfig:
         """What checkpoints guarantee: exactly once unless set; without checkpoints, at least once."""
         if not self.is_checkpointing_enabled():
             return CheckpointingMode.AT_LEAST_ONCE
-        return _enum_value(CheckpointingMode, _PREFIX + "mode", self._text("mode", "EXACTLY_ONCE"))
+        mode: CheckpointingMode = _enum_value(
+            CheckpointingMode, _PREFIX + "mode", self._text("mode", "EXACTLY_ONCE")
+        )
+        return mode
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
         """What checkpoints guarantee."""
@@ -52,7 +56,8 @@ class CheckpointConfig:
         return self._put_millis("interval", checkpoint_interval, _LEAST_MILLIS)
 
     def get_checkpoint_timeout(self) -> int:
-        """After how many milliseconds a checkpoint that is not complete is given up; 10 minutes unless set."""
+        """After how many milliseconds a checkpoint that is not complete is given up; 10 minutes unless set.
+        After how many milliseconds a checkpoint that is not complete is given up; 10 minutes unless set."""
         return self._millis("timeout", 600_000)
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
@@ -88,7 +93,9 @@ class CheckpointConfig:
         """How many checkpoints in a row may fail before the job does; 0 unless set."""
         return self._int("tolerable-failed-checkpoints", 0)
 
-    def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
+    def set_tolerable_checkpoint_failure_number(
+        self, tolerable_checkpoint_failure_number: int
+    ) -> CheckpointConfig:
         """How many checkpoints in a row may fail before the job does."""
         return self._put_int("tolerable-failed-checkpoints", tolerable_checkpoint_failure_number, 0)
 
@@ -96,16 +103,17 @@ class CheckpointConfig:
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
         """What becomes of checkpoints when the job is cancelled."""
-        _check_enum(
-            "set_externalized_checkpoint_retention", retention_mode, ExternalizedCheckpointRetention
-        )
+        _check_enum("set_externalized_checkpoint_retention", retention_mode, ExternalizedCheckpointRetention)
         return self._put("externalized-checkpoint-retention", retention_mode.name)
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
         """What becomes of checkpoints when the job is cancelled."""
         key = "externalized-checkpoint-retention"
         text = self._text(key, "NO_EXTERNALIZED_CHECKPOINTS")
-        return _enum_value(ExternalizedCheckpointRetention, _PREFIX + key, text)
+        retention: ExternalizedCheckpointRetention = _enum_value(
+            ExternalizedCheckpointRetention, _PREFIX + key, text
+        )
+        return retention
 
     def is_externalized_checkpoints_enabled(self) -> bool:
         """Whether checkpoints can outlive the job."""
@@ -118,7 +126,8 @@ class CheckpointConfig:
         return exactly_once and self._flag("unaligned.enabled", False)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        """Kept for programs that call it: a checkpoint stands between epochs, so there is nothing to align."""
+        """Kept for programs that call it: a checkpoint stands between epochs, so there is nothing to align.
+        Kept for programs that call it: a checkpoint stands between epochs, so there is nothing to align."""
         return self._put("unaligned.enabled", bool(enabled))
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:

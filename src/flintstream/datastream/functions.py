@@ -1,5 +1,7 @@
 """All user functions in one place, as in PyFlink.
 
+Example::
+
     from flintstream.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 """
 

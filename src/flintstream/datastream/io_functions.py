@@ -1,6 +1,7 @@
 """Sources and sinks that a user writes in Python as functions.
 
-PyFlink's `SourceFunction` and `SinkFunction` wrap Java objects; here they are classes to inherit from. All are imported
+PyFlink's `SourceFunction` and `SinkFunction` wrap Java objects; here they are classes to inherit from. All
+are imported
 from `flintstream.datastream.functions`.
 """
 
@@ -15,10 +16,14 @@ from flintstream.datastream.basic_functions import Function
 
 
 class JavaFunctionWrapper:
-    """What PyFlink wraps Java functions in; Flintstream has no JVM of Flink, so it cannot be made from a Java object."""
+    """What PyFlink wraps Java functions in; Flintstream has no JVM of Flink, so it cannot be made from a Java
+    object."""
 
     def __init__(self, j_function: Any) -> None:
-        java_only(f"{type(self).__name__}({j_function!r})", "Inherit from the class and write the function in Python.")
+        java_only(
+            f"{type(self).__name__}({j_function!r})",
+            "Inherit from the class and write the function in Python.",
+        )
 
     def get_java_function(self) -> NoReturn:
         """Not available: there is no Java function."""
@@ -89,6 +94,8 @@ class RichParallelSourceFunction(ParallelSourceFunction, RichSourceFunction):
 
 class SinkFunction(JavaFunctionWrapper):
     """A sink in Python: `invoke` is called with each record.
+
+    Example::
 
         class Append(SinkFunction):
             def invoke(self, value, context):

@@ -1,4 +1,4 @@
-"""Process functions: records, time, timers, state and side outputs; on one stream, two, or one with a broadcast.
+"""Process functions: records, time, timers, state and side outputs; on one stream, two, or with a broadcast.
 
 All are imported from `flintstream.datastream.functions`.
 """
@@ -52,6 +52,8 @@ class _OnTimerContext(_KeyedContext):
 class ProcessFunction(Function):
     """Any number of results for each record, to the main output or, as `(tag, value)`, to a side output.
 
+    Example::
+
         class Split(ProcessFunction):
             def process_element(self, value, ctx):
                 if value < 0:
@@ -70,6 +72,8 @@ class ProcessFunction(Function):
 
 class KeyedProcessFunction(Function):
     """A process function on a keyed stream: it has state of the record's key, and timers.
+
+    Example::
 
         class CountPerKey(KeyedProcessFunction):
             def open(self, runtime_context):
@@ -99,6 +103,8 @@ class KeyedProcessFunction(Function):
 class CoProcessFunction(Function):
     """A process function over two connected streams.
 
+    Example::
+
         class Tag(CoProcessFunction):
             def process_element1(self, value, ctx):
                 yield "left", value
@@ -120,7 +126,9 @@ class CoProcessFunction(Function):
 
 
 class KeyedCoProcessFunction(Function):
-    """A process function over two connected streams with the same kind of key: both sides share the key's state.
+    """A process function over two connected keyed streams: both sides share the state of a key.
+
+    Example::
 
         class Match(KeyedCoProcessFunction):
             def open(self, runtime_context):
@@ -181,12 +189,16 @@ class BaseBroadcastProcessFunction(Function):
         """The context on the other side, which only reads the broadcast state."""
 
         @abstractmethod
-        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+        def get_broadcast_state(
+            self, state_descriptor: MapStateDescriptor
+        ) -> ReadOnlyBroadcastState[Any, Any]:
             """A broadcast state by its descriptor, for reading."""
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
     """A stream connected with a broadcast one, e.g. events and rules.
+
+    Example::
 
         class Apply(BroadcastProcessFunction):
             def process_element(self, value, ctx):
@@ -203,7 +215,9 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
         """The context on the other side."""
 
     @abstractmethod
-    def process_element(self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
+    def process_element(
+        self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext
+    ) -> Iterable[OUT] | None:
         """The results for a record of the stream that is not broadcast."""
 
     @abstractmethod

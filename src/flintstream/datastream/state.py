@@ -1,4 +1,6 @@
-"""State: what a function remembers, for each key or for each subtask, and the descriptors that it is asked for with.
+"""State: what a function remembers, for each key or for each subtask, and its descriptors.
+
+Example::
 
     class CountPerKey(MapFunction):
         def open(self, runtime_context):
@@ -256,7 +258,9 @@ class StateDescriptor(ABC):  # noqa: B024 - the base of the descriptors
         if not isinstance(name, str) or not name:
             raise ValueError(f"{kind}: name must be a non-empty string, got {name!r}")
         if not isinstance(type_info, TypeInformation):
-            raise TypeError(f"{kind} {name!r}: the type must be one of Types, such as Types.LONG(), got {type_info!r}")
+            raise TypeError(
+                f"{kind} {name!r}: the type must be one of Types, such as Types.LONG(), got {type_info!r}"
+            )
         self.name = name
         self.type_info = type_info
         self._ttl_config: StateTtlConfig | None = None
@@ -269,7 +273,8 @@ class StateDescriptor(ABC):  # noqa: B024 - the base of the descriptors
         """Lets entries expire that are not used for a while."""
         if not isinstance(ttl_config, StateTtlConfig):
             raise TypeError(
-                f"{type(self).__name__} {self.name!r}: ttl_config must be a StateTtlConfig, got {ttl_config!r}"
+                f"{type(self).__name__} {self.name!r}: ttl_config must be a StateTtlConfig, "
+                f"got {ttl_config!r}"
             )
         self._ttl_config = ttl_config if ttl_config.is_enabled() else None
 
@@ -297,7 +302,10 @@ class ListStateDescriptor(StateDescriptor):
 
 
 class MapStateDescriptor(StateDescriptor):
-    """Describes a `MapState` or a broadcast state: `MapStateDescriptor("rules", Types.STRING(), Types.LONG())`."""
+    """Describes a `MapState` or a broadcast state.
+
+    MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+    """
 
     def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
         key_type, value_type = (_type_of(self, name, kind) for kind in (key_type_info, value_type_info))
@@ -308,7 +316,10 @@ class ReducingStateDescriptor(StateDescriptor):
     """Describes a `ReducingState`: `ReducingStateDescriptor("largest", max, Types.LONG())`."""
 
     def __init__(
-        self, name: str, reduce_function: ReduceFunction | Callable[[Any, Any], Any], type_info: TypeInformation
+        self,
+        name: str,
+        reduce_function: ReduceFunction | Callable[[Any, Any], Any],
+        type_info: TypeInformation,
     ) -> None:
         super().__init__(name, type_info)
         if isinstance(reduce_function, type) and issubclass(reduce_function, ReduceFunction):
@@ -335,7 +346,8 @@ class AggregatingStateDescriptor(StateDescriptor):
         super().__init__(name, state_type_info)
         if not isinstance(agg_function, AggregateFunction):
             raise TypeError(
-                f"AggregatingStateDescriptor {name!r}: agg_function must be an AggregateFunction, got {agg_function!r}"
+                f"AggregatingStateDescriptor {name!r}: agg_function must be an AggregateFunction, "
+                f"got {agg_function!r}"
             )
         self._agg_function = agg_function
 
@@ -364,7 +376,9 @@ class KeyedStateStore(ABC):
         """One value a key, reduced from all values added."""
 
     @abstractmethod
-    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState[Any, Any]:
         """One result a key, aggregated from all values added."""
 
 
@@ -382,5 +396,7 @@ KeyedStateStore.register(RuntimeContext)
 def _type_of(descriptor: StateDescriptor, name: Any, type_info: Any) -> TypeInformation:
     if not isinstance(type_info, TypeInformation):
         kind = type(descriptor).__name__
-        raise TypeError(f"{kind} {name!r}: the type must be one of Types, such as Types.LONG(), got {type_info!r}")
+        raise TypeError(
+            f"{kind} {name!r}: the type must be one of Types, such as Types.LONG(), got {type_info!r}"
+        )
     return type_info

@@ -1,4 +1,5 @@
-"""Where the state of a running job lives: descriptions, which `state.backend.type` chooses in the same words."""
+"""Where the state of a running job lives: descriptions, which `state.backend.type` chooses in the same words.
+Where the state of a running job lives: descriptions, which `state.backend.type` chooses in the same words."""
 
 from __future__ import annotations
 
@@ -16,9 +17,6 @@ __all__ = [
 
 class StateBackend(ABC):  # noqa: B024 - the base of the descriptions
     """Base of the descriptions."""
-
-    def __init__(self) -> None:
-        pass
 
     def __str__(self) -> str:
         return f"{type(self).__name__}()"
@@ -44,12 +42,11 @@ class PredefinedOptions(Enum):
 class EmbeddedRocksDBStateBackend(StateBackend):
     """State in RocksDB on the slots' disks, for state larger than memory; `state.backend.type: rocksdb`.
 
-    >>> EmbeddedRocksDBStateBackend(enable_incremental_checkpointing=True).is_incremental_checkpoints_enabled()
+    >>> EmbeddedRocksDBStateBackend(True).is_incremental_checkpoints_enabled()
     True
     """
 
     def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
-        super().__init__()
         if enable_incremental_checkpointing not in (None, True, False):
             raise TypeError(
                 "EmbeddedRocksDBStateBackend: enable_incremental_checkpointing must be None, True or False, "

@@ -1,4 +1,5 @@
-"""StateTtlConfig: after how long a state entry that is not used expires. Imported from `flintstream.datastream.state`."""
+"""StateTtlConfig: after how long a state entry that is not used expires. Imported from
+`flintstream.datastream.state`."""
 
 from __future__ import annotations
 

@@ -192,7 +192,11 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
             state.clear()
 
     def register_next_fire_timestamp(
-        self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext, fire_timestamp_state: ReducingState[int]
+        self,
+        time: int,
+        window: TimeWindow,
+        ctx: Trigger.TriggerContext,
+        fire_timestamp_state: ReducingState[int],
     ) -> None:
         """Sets the timer for an interval after `time`."""
         ctx.register_event_time_timer(self._next(time, window, fire_timestamp_state))
@@ -241,7 +245,11 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
             state.clear()
 
     def register_next_fire_timestamp(
-        self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext, fire_timestamp_state: ReducingState[int]
+        self,
+        time: int,
+        window: TimeWindow,
+        ctx: Trigger.TriggerContext,
+        fire_timestamp_state: ReducingState[int],
     ) -> None:
         """Sets the timer for an interval after `time`."""
         ctx.register_processing_time_timer(self._next(time, window, fire_timestamp_state))

@@ -1,5 +1,7 @@
 """Windows: the classes, what assigns records to them, and what fires them.
 
+Example::
+
     from flintstream.datastream.window import TimeWindow, TumblingEventTimeWindows
 """
 

@@ -10,7 +10,12 @@ from flintstream.common.serializer import TypeSerializer
 from flintstream.common.time import MIN_WATERMARK, Duration, Time, to_millis
 from flintstream.common.typeinfo import Types
 from flintstream.datastream.state import ValueStateDescriptor
-from flintstream.datastream.triggers import CountTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
+from flintstream.datastream.triggers import (
+    CountTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+)
 from flintstream.datastream.window_types import (
     CountWindow,
     CountWindowSerializer,
@@ -29,6 +34,8 @@ Length = Time | Duration
 
 class SessionWindowTimeGapExtractor(ABC):
     """Gives each record a session gap of its own.
+
+    Example::
 
         class Gap(SessionWindowTimeGapExtractor):
             def extract(self, element):
@@ -119,8 +126,8 @@ class _SlidingWindows(_TimeWindows[T]):
     def __init__(self, size: int, slide: int, offset: int) -> None:
         if size <= 0 or slide <= 0 or abs(offset) >= slide:
             raise ValueError(
-                f"{type(self).__name__}: size and slide must be greater than zero, and slide than abs(offset), "
-                f"got size={size!r}, slide={slide!r}, offset={offset!r}"
+                f"{type(self).__name__}: size and slide must be greater than zero, and slide than "
+                f"abs(offset), got size={size!r}, slide={slide!r}, offset={offset!r}"
             )
         self._size = size
         self._slide = slide
@@ -132,7 +139,9 @@ class _SlidingWindows(_TimeWindows[T]):
         """All windows that contain the record's time, the latest first."""
         time = self._time(timestamp, context)
         last = TimeWindow.get_window_start_with_offset(time, self._offset, self._slide)
-        return [TimeWindow(start, start + self._size) for start in range(last, time - self._size, -self._slide)]
+        return [
+            TimeWindow(start, start + self._size) for start in range(last, time - self._size, -self._slide)
+        ]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._size}, {self._slide}, {self._offset})"
@@ -186,7 +195,9 @@ class _SessionWindows(_TimeWindows[T], MergingWindowAssigner[T, TimeWindow]):
 class _StaticSessionWindows(_SessionWindows[T]):
     def __init__(self, session_gap: int) -> None:
         if session_gap <= 0:
-            raise ValueError(f"{type(self).__name__}: session_gap must be greater than zero, got {session_gap!r}")
+            raise ValueError(
+                f"{type(self).__name__}: session_gap must be greater than zero, got {session_gap!r}"
+            )
         self._session_gap = session_gap
 
     def _gap(self, element: T) -> int:
@@ -203,7 +214,9 @@ class _DynamicSessionWindows(_SessionWindows[T]):
     def _gap(self, element: T) -> int:
         gap = self._extractor.extract(element)
         if gap <= 0:
-            raise ValueError(f"{self!r}: the session gap must be greater than zero, got {gap!r} for {element!r}")
+            raise ValueError(
+                f"{self!r}: the session gap must be greater than zero, got {gap!r} for {element!r}"
+            )
         return gap
 
     def __repr__(self) -> str:
@@ -239,7 +252,9 @@ class ProcessingTimeSessionWindows(_StaticSessionWindows[T]):
         return ProcessingTimeSessionWindows(to_millis(size))
 
     @staticmethod
-    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
+    def with_dynamic_gap(
+        extractor: SessionWindowTimeGapExtractor,
+    ) -> DynamicProcessingTimeSessionWindows[Any]:
         """A gap of its own behind each record."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
@@ -259,7 +274,9 @@ class DynamicProcessingTimeSessionWindows(_DynamicSessionWindows[T]):
     """Sessions by the clock, with a gap of its own behind each record."""
 
     @staticmethod
-    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
+    def with_dynamic_gap(
+        extractor: SessionWindowTimeGapExtractor,
+    ) -> DynamicProcessingTimeSessionWindows[Any]:
         """A gap of its own behind each record."""
         return DynamicProcessingTimeSessionWindows(extractor)
 

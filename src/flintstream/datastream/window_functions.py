@@ -22,6 +22,8 @@ KEY = TypeVar("KEY")
 class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """Called with a key, its window and the window's records.
 
+    Example::
+
         class Count(WindowFunction):
             def apply(self, key, window, inputs):
                 yield key, window.start, len(list(inputs))
@@ -35,6 +37,8 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
 class AllWindowFunction(Function, Generic[IN, OUT, W]):
     """Called with a window over all records of a stream, and these records.
 
+    Example::
+
         class Total(AllWindowFunction):
             def apply(self, window, inputs):
                 yield sum(inputs)
@@ -47,6 +51,8 @@ class AllWindowFunction(Function, Generic[IN, OUT, W]):
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """As `WindowFunction`, with a context that has the window, the time, and state.
+
+    Example::
 
         class Report(ProcessWindowFunction):
             def process(self, key, context, elements):
@@ -82,7 +88,7 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     ) -> Iterable[OUT]:
         """The results of a window that fires."""
 
-    def clear(self, context: ProcessWindowFunction.Context[Any]) -> None:  # noqa: B027 - optional to write
+    def clear(self, context: ProcessWindowFunction.Context[Any]) -> None:
         """Called when the window is deleted: drop the state of `context.window_state()`."""
 
 
@@ -105,8 +111,10 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
             """State across windows."""
 
     @abstractmethod
-    def process(self, context: ProcessAllWindowFunction.Context[Any], elements: Iterable[IN]) -> Iterable[OUT]:
+    def process(
+        self, context: ProcessAllWindowFunction.Context[Any], elements: Iterable[IN]
+    ) -> Iterable[OUT]:
         """The results of a window that fires."""
 
-    def clear(self, context: ProcessAllWindowFunction.Context[Any]) -> None:  # noqa: B027 - optional to write
+    def clear(self, context: ProcessAllWindowFunction.Context[Any]) -> None:
         """Called when the window is deleted: drop the state of `context.window_state()`."""

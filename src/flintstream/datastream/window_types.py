@@ -63,7 +63,7 @@ class TimeWindow(Window):
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """The start of the window of that size that a timestamp falls into; windows are aligned to 1970 + `offset`.
+        """The start of the window of that size around a timestamp; windows are aligned to 1970 + `offset`.
 
         >>> TimeWindow.get_window_start_with_offset(17, 0, 5)
         15
@@ -74,7 +74,8 @@ class TimeWindow(Window):
     def merge_windows(
         windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]
     ) -> None:
-        """Tells the callback of each group of windows that overlap or touch, and of the window that covers the group."""
+        """Tells the callback of each group of windows that overlap or touch, and of the window that covers
+        the group."""
         groups: list[tuple[TimeWindow, set[TimeWindow]]] = []
         for window in sorted(windows):
             if groups and groups[-1][0].intersects(window):

@@ -17,14 +17,16 @@ from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.results import Collector, print_lines
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.sizing import EpochSizer
-from flintstream.jobmaster.sources import SourceCoordinator, make_coordinator
+from flintstream.jobmaster.source_factory import make_coordinator
+from flintstream.jobmaster.sources import SourceCoordinator
 from flintstream.runtime.deployment import JobDeployment
-from flintstream.runtime.faults import Fault, engine_fault
-from flintstream.runtime.operators.sinks import PRINT_SPOOL
+from flintstream.runtime.faults import Fault, engine_fault, user_fault
+from flintstream.runtime.operators.sinks import PRINT_SPOOL, SparkWriterOperator
 from flintstream.runtime.protocol import EpochReport
 from flintstream.runtime.user_code import pickle_operators
 from flintstream.spark.epoch import EpochRunner
 from flintstream.spark.slots import SlotError, SlotPool
+from flintstream.spark.spool_frame import spool_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +64,11 @@ class JobMaster:
         self._pool: SlotPool | None = None
         self._runner: EpochRunner | None = None
         self._sources: list[SourceCoordinator] = []
+        self._writers = [
+            node.operator
+            for node in graph.job_graph.nodes.values()
+            if isinstance(node.operator, SparkWriterOperator)
+        ]
         self._sizer = EpochSizer(settings.epoch_seconds)
         self._accumulators: dict[str, Any] = {}
         self._epoch = 0
@@ -159,8 +166,11 @@ class JobMaster:
         for vertex in graph.job_graph.vertices:
             head = graph.job_graph.nodes[vertex.head_id]
             if head.kind == "source":
+                slots = tuple(graph.slot(vertex.id, subtask) for subtask in range(vertex.parallelism))
                 self._sources.append(
-                    make_coordinator(vertex.id, head.name, vertex.parallelism, head.source, self._spark, self._on_data)
+                    make_coordinator(
+                        vertex.id, head.name, slots, head.source, self._spark, self._on_data, self._on_source_failure
+                    )
                 )
         for source in self._sources:
             source.start()
@@ -260,6 +270,9 @@ class JobMaster:
         """Fetches what sinks have put aside for the driver, page by page."""
         assert self._pool is not None
         merged: dict[str, Any] = {}
+        written = {writer.spool_name for writer in self._writers}
+        for writer in self._writers:
+            self._write_with_spark(writer, reports)
         for slot, report in enumerate(reports):
             for name, accumulator in report.accumulators.items():
                 if name in merged:
@@ -267,6 +280,8 @@ class JobMaster:
                 else:
                     merged[name] = accumulator
             for spool, pages in report.spools.items():
+                if spool in written:
+                    continue
                 first = report.first_pages.get(spool)
                 for number in range(pages):
                     page = first if number == 0 and first is not None else None
@@ -276,6 +291,25 @@ class JobMaster:
                 if pages > 1 or first is None:
                     self._pool.call(slot, "release", spools=[spool])
         self._accumulators = merged
+
+    def _write_with_spark(self, writer: SparkWriterOperator, reports: list[EpochReport]) -> None:
+        """Hands the records of a Spark sink to its function, then lets the slots forget them."""
+        assert self._pool is not None and writer.write is not None
+        spool = writer.spool_name
+        holders = [slot for slot, report in enumerate(reports) if spool in report.spools]
+        if not holders:
+            return
+        first = self._pool.call(holders[0], "fetch", spool=spool, page=0)
+        frame = spool_frame(
+            self._spark, self._pool.addresses, self._pool.authkey, spool, writer.input_type, first
+        )
+        try:
+            writer.write(frame, self._epoch)
+        except Exception as error:
+            name = next(node.name for node in self._graph.job_graph.nodes.values() if node.operator is writer)
+            raise _JobFailed(user_fault(error, name).fault) from error
+        for slot in holders:
+            self._pool.call(slot, "release", spools=[spool])
 
     def _deliver(self, spool: str, page: bytes) -> None:
         if spool == PRINT_SPOOL:
@@ -298,6 +332,9 @@ class JobMaster:
             self._changed.notify_all()
         if self._runner is not None:
             threading.Thread(target=self._runner.cancel, daemon=True).start()
+
+    def _on_source_failure(self, error: BaseException) -> None:
+        self._on_failure(engine_fault(error))
 
     def _check(self) -> None:
         if self._fault is not None:

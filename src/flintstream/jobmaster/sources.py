@@ -100,11 +100,3 @@ class SplitCoordinator(SourceCoordinator):
         else:
             self._next_discovery = time.time() + self._source.discovery_interval
 
-
-def make_coordinator(
-    vertex_id: int, name: str, parallelism: int, source: Any, spark: SparkSession, on_data: Callable[[], None]
-) -> SourceCoordinator:
-    """The coordinator for a source, by what kind of source it is."""
-    if isinstance(source, SplitSource):
-        return SplitCoordinator(vertex_id, name, parallelism, source)
-    return SourceCoordinator(vertex_id, name, parallelism)

@@ -29,7 +29,6 @@ class JobInfo:
     parameters: Mapping[str, str] = field(default_factory=dict)
     batch_mode: bool = False
     cached_files: Mapping[str, str] = field(default_factory=dict)
-    watermark_interval_ms: int = 200
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,12 @@ class Hello(NamedTuple):
     slot: int
 
 
+class ReadSpool(NamedTuple):
+    """What a Spark task says that wants the pages of a spool; they come as OUTPUT frames, then DONE."""
+
+    spool: str
+
+
 @dataclass(frozen=True)
 class Request:
     """Driver to slot: a call, answered by a Reply of the same number."""

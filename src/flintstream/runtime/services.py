@@ -14,7 +14,8 @@ _MEMORY_BYTES = 8 * 1024 * 1024
 class Spool:
     """Results on their way to the driver, as pages of pickled records; large ones wait on disk."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: bool = False) -> None:
+        self.kept = kept
         self._file: IO[bytes] | None = None
         self._pages: list[tuple[int, int]] = []
         self.records = 0
@@ -76,6 +77,12 @@ class SlotServices:
         self.notify_data = notify_data
         self.spools: dict[str, Spool] = {}
 
-    def spool(self, name: str) -> Spool:
-        """The spool of that name, made when missing; the driver fetches its pages after each epoch."""
-        return self.spools.setdefault(name, Spool())
+    def spool(self, name: str, kept: bool = False) -> Spool:
+        """The spool of that name, made when missing; the driver fetches its pages after each epoch.
+
+        The pages of one that is `kept` stay until the driver releases them, and Spark tasks may read them.
+        """
+        spool = self.spools.get(name)
+        if spool is None:
+            spool = self.spools[name] = Spool(kept)
+        return spool

@@ -36,6 +36,7 @@ from flintstream.runtime.protocol import (
     DataReady,
     EpochReport,
     Hello,
+    ReadSpool,
     Registration,
     Reply,
     Request,
@@ -208,6 +209,8 @@ class Slot:
         spools = {name: spool.pages for name, spool in self._services.spools.items() if spool.pages}
         first_pages = {}
         for name, pages in spools.items():
+            if self._services.spools[name].kept:
+                continue
             page = self._services.spools[name].page(0)
             if len(page) <= _FIRST_PAGE_BYTES:
                 first_pages[name] = page
@@ -261,6 +264,9 @@ class Slot:
         with connection:
             try:
                 hello = connection.recv()
+                if isinstance(hello, ReadSpool):
+                    self._give_spool(hello.spool, connection)
+                    return
                 refusal = self._refusal(hello)
                 if refusal is not None:
                     connection.send_bytes(FAILED + refusal.encode())
@@ -281,6 +287,14 @@ class Slot:
                 _try_send(connection, FAILED + repr(error).encode())
             finally:
                 self._send = _nobody
+
+    def _give_spool(self, name: str, connection: Connection) -> None:
+        """Streams the pages of a spool to a Spark task; they stay, so that it may come again."""
+        spool = self._services.spools.get(name)
+        for page in range(spool.pages if spool is not None else 0):
+            assert spool is not None
+            connection.send_bytes(OUTPUT + spool.page(page))
+        connection.send_bytes(DONE)
 
     def _refusal(self, hello: Hello) -> str | None:
         """Why a task may not enter; None if it may. Each level of each epoch is entered once, in order."""

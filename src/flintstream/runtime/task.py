@@ -11,7 +11,9 @@ from flintstream.runtime.batch import MAX_WATERMARK
 from flintstream.runtime.block import EndOfInput, Idleness, Watermark, decode_block
 from flintstream.runtime.context import JobInfo, RuntimeContext, SubtaskInfo
 from flintstream.runtime.deployment import EdgeDeployment, OperatorDeployment, VertexDeployment
+from flintstream.runtime.key_grouping import KeyGrouping
 from flintstream.runtime.operators.base import Operator, OperatorContext
+from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.output import Output
 from flintstream.runtime.services import SlotServices
 from flintstream.runtime.state.heap import HeapKeyedStateBackend
@@ -52,6 +54,8 @@ class Task:
         self._valve = WatermarkValve(channel for group in channels for channel in group)
         self._open_channels = [set(group) for group in channels]
         self._was_idle = False
+        grouped = job.batch_mode and self.head.keyed and self.head.wants_grouping
+        self._grouping = KeyGrouping(self.head) if grouped else None
 
     # --- construction --------------------------------------------------------------------------------------------------
 
@@ -122,6 +126,15 @@ class Task:
         """Takes a block from a channel."""
         batch, controls = decode_block(data)
         self.records_in += len(batch.values)
+        if isinstance(self.head, SourceHead):
+            self.head.process_split(channel, batch)
+            return
+        if self._grouping is not None:
+            self._grouping.add(input_index, batch)
+            for _, element in controls or ():
+                if isinstance(element, EndOfInput):
+                    self._end_channel(input_index, channel)
+            return
         process = self.head.process2 if input_index else self.head.process
         if controls is None:
             process(batch)
@@ -189,7 +202,8 @@ class Task:
             self.head.process_idleness(idle)
 
     def _end_channel(self, input_index: int, channel: int) -> None:
-        self._advance(self._valve.end(channel))
+        if self._grouping is None:
+            self._advance(self._valve.end(channel))
         waiting = self._open_channels[input_index]
         waiting.discard(channel)
         if not waiting:
@@ -198,5 +212,8 @@ class Task:
             self._finish()
 
     def _finish(self) -> None:
+        if self._grouping is not None:
+            self._grouping.release()
+            self.head.process_watermark(MAX_WATERMARK)
         self.head.finish()
         self.finished = True

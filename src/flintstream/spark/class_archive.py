@@ -1,9 +1,9 @@
 """Spark's classes, loaded once and mapped into memory by every later JVM (Java's class data sharing).
 
 Most of Spark's start-up is loading and verifying its classes. An archive of them, written by
-``python -m flintstream.spark.class_archive``, halves it. The archive fits one Java and one set of jars; it lies
-in the Python environment that these jars belong to, and goes away with it. Without one everything works, only
-slower.
+``python -m flintstream.spark.class_archive``, saves a third of the CPU time up to the end of the first job
+(14.0 to 9.3 s, measured once on two busy cores). It is 160 MB, fits one Java and one set of jars, lies in the
+Python environment that these jars belong to, and goes away with it. Without one everything works, slower.
 """
 
 from __future__ import annotations

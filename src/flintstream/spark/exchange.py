@@ -112,15 +112,16 @@ def _rows(connection: Connection) -> Iterator[pa.RecordBatch]:
         columns[5].append(memoryview(frame)[ROW_HEADER.size :])
         gathered += len(frame)
         if gathered >= _YIELD_BYTES or len(columns[5]) >= _YIELD_ROWS:
-            yield _batch(columns)
+            yield row_batch(columns)
             columns = [[] for _ in range(6)]
             gathered = 0
     _expect_done(frame)
     if columns[5]:
-        yield _batch(columns)
+        yield row_batch(columns)
 
 
-def _batch(columns: list[list[Any]]) -> pa.RecordBatch:
+def row_batch(columns: list[list[Any]]) -> pa.RecordBatch:
+    """Rows of the exchange, given as one list a column."""
     arrays = [pa.array(column, pa.int32()) for column in columns[:5]]
     return pa.RecordBatch.from_arrays([*arrays, pa.array(columns[5], pa.binary())], schema=_ARROW_SCHEMA)
 

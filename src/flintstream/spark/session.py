@@ -46,17 +46,19 @@ _LOG_LEVELS = ("all", "trace", "debug", "info", "warn", "error", "fatal", "off")
 # A Unix socket's path holds 108 bytes on Linux, 104 on macOS; Spark appends "/.<uuid>.sock" to the directory.
 _LONGEST_SOCKET_DIRECTORY = 104 - 44
 
-# The JVM's own warnings go to stdout unless told otherwise. The second compiler waits longer than usual: in the
-# first minutes it takes more from an epoch than its code gives back, and hot loops of Spark's readers still get it.
+# The JVM's own warnings go to stdout unless told otherwise. The second compiler waits longer than usual,
+# since compiling competes with the first epochs for the cores; with none, a loop of Spark SQL took three
+# times as long.
 _JVM_OPTIONS = (
     "-Xms64m -XX:-UsePerfData -Xlog:disable -Xlog:all=error:stderr "
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
 # Spark refuses to start with less than 450 MB of heap beside a survivor space. For so small a heap the serial
-# collector takes the least memory and time; a user who asks for another size gets Java's own choice.
-_SMALL_HEAP = {"spark.driver.memory": "480m"}
-_SMALL_HEAP_OPTIONS = "-XX:+UseSerialGC"
+# collector with a small young generation takes the least memory, at the same speed; a user who asks for
+# another size gets Java's own choice.
+_SMALL_HEAP = {"spark.driver.memory": "464m"}
+_SMALL_HEAP_OPTIONS = "-XX:+UseSerialGC -Xmn64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
 _LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
 
 _DEFAULTS = {
@@ -85,6 +87,11 @@ _JOB_SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
     # Columns are looked up in error messages only; the call site of each is costly to record.
     "spark.sql.dataFrameQueryContext.enabled": "false",
+}
+
+_REFUSED = {
+    "spark.speculation": "a speculative copy of a task would process its records twice",
+    "spark.dynamicAllocation.enabled": "a released executor takes its slots' state along",
 }
 
 _lock = threading.Lock()
@@ -129,21 +136,18 @@ def check_session(spark: SparkSession) -> None:
             "unset SPARK_REMOTE, and stop that session before the job starts."
         )
     conf = spark.sparkContext.getConf()
-    if _is_true(conf.get("spark.speculation", "false")):
-        raise SessionError(
-            "spark.speculation is true, and a speculative copy of a task would process its records twice: "
-            "set spark.speculation=false."
-        )
-    if _is_true(conf.get("spark.dynamicAllocation.enabled", "false")):
-        raise SessionError(
-            "spark.dynamicAllocation.enabled is true, and a released executor takes its slots' state along: "
-            "set spark.dynamicAllocation.enabled=false."
-        )
+    _check_settings({key: conf.get(key, "false") for key in _REFUSED})
 
 
 def is_local(spark: SparkSession) -> bool:
     """Says whether driver and executors are one process (``local``, ``local[4]``, not ``local-cluster``)."""
     return _is_local_master(spark.sparkContext.master)
+
+
+def _check_settings(settings: Mapping[str, str | None]) -> None:
+    for key, why in _REFUSED.items():
+        if _is_true(settings.get(key)):
+            raise SessionError(f"{key} is true, and {why}: set {key}=false.")
 
 
 def _existing_session() -> SparkSession | None:
@@ -162,6 +166,7 @@ def _start_session(config: Mapping[str, str]) -> SparkSession:
             "Flintstream needs a classic Spark session: "
             "unset SPARK_REMOTE or spark.remote, and set spark.master."
         )
+    _check_settings(config)
     variables, jvm_options = _jvm_start()
     builder = SparkSession.builder
     for key, value in _settings(config, work_directory(), jvm_options).items():
@@ -254,9 +259,26 @@ def work_directory() -> Path:
 
 
 def _stop(spark: SparkSession, owner: int) -> None:
-    if os.getpid() == owner:  # a forked child inherits the handler, and must not stop its parent's Spark
-        with suppress(Exception):  # the JVM may be gone already, and the process ends anyway
+    """Ends the JVM with its process, quickly and quietly.
+
+    Stopping a local Spark closes the sockets of its idle Python workers, which then print a traceback each.
+    All that a local JVM leaves lies in our directory, so it is killed, unless it has an event log to finish.
+    """
+    if os.getpid() != owner:  # a forked child inherits the handler, and must not stop its parent's Spark
+        return
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None and process.poll() is not None:
+        return
+    with suppress(Exception):  # this process ends anyway
+        context = spark.sparkContext
+        keeps_log = _is_true(context.getConf().get("spark.eventLog.enabled"))
+        if process is None or keeps_log or not is_local(spark):
             spark.stop()
+        else:
+            if context._accumulatorServer is not None:  # it would print that its connection is gone
+                context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+            process.kill()
+            process.wait(timeout=10)
 
 
 def _remove(directory: Path, owner: int) -> None:

@@ -179,13 +179,17 @@ class SlotPool:
         return self._send(slot, name, arguments).result(timeout)
 
     def call_all(
-        self, name: str, arguments: Callable[[int], dict[str, Any]] | None = None, timeout: float | None = None
+        self,
+        name: str,
+        arguments: Callable[[int], dict[str, Any]] | None = None,
+        timeout: float | None = None,
     ) -> list[Any]:
         """Calls all slots at once and waits for all replies, in the order of the slots."""
         sent = [self._send(slot, name, arguments(slot) if arguments else {}) for slot in range(self._count)]
         deadline = None if timeout is None else time.monotonic() + timeout
         return [
-            future.result(None if deadline is None else max(0.0, deadline - time.monotonic())) for future in sent
+            future.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            for future in sent
         ]
 
     def _send(self, slot: int, name: str, arguments: dict[str, Any]) -> Future[Any]:

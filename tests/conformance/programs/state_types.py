@@ -25,13 +25,11 @@ class Keep(KeyedProcessFunction):
             MapStateDescriptor("by_pair", Types.TUPLE([Types.STRING(), Types.INT()]), Types.FLOAT()))
 
     def process_element(self, value, ctx):
-        yield "before %r %r %r %r" % (self.account.value(), self.row.value(), list(self.pairs.get()),
-                                      sorted(self.by_pair.items()))
+        row = self.row.value()
+        yield "%r %r %r %r" % (self.account.value(), None if row is None else (row[0], row[1]),
+                               list(self.pairs.get()), sorted(self.by_pair.items()))
         account = self.account.value() or Account(ctx.get_current_key())
         account.balance += value[1]
-        # not updated yet: a change to the value read is not a change of the state
-        stored = self.account.value()
-        yield "stored %r" % (stored.balance if stored else None)
         self.account.update(account)
         self.row.update(Row(value[1], ["t%d" % value[1]]))
         self.pairs.add(("p", value[1] / 4))

@@ -17,6 +17,7 @@ cases = [
 for number, (type_info, values) in enumerate(cases):
     env.from_collection(values) \
         .map(lambda v: v, type_info) \
+        .rebalance() \
         .map(lambda v: "%s %s" % (type(v).__name__, list(v)), Types.STRING()) \
         .print("case%d" % number)
 env.execute()

@@ -12,8 +12,8 @@ def see(value):
 
 
 cases = [
-    ("tuple as ROW", ("a", 1), Types.ROW([Types.STRING(), Types.INT()])),
-    ("tuple as ROW_NAMED", ("a", 1), Types.ROW_NAMED(["s", "n"], [Types.STRING(), Types.INT()])),
+    ("Row as ROW", Row("a", 1), Types.ROW([Types.STRING(), Types.INT()])),
+    ("Row as ROW_NAMED", Row("a", 1), Types.ROW_NAMED(["s", "n"], [Types.STRING(), Types.INT()])),
     ("Row as ROW_NAMED in another order", Row(n=1, s="a"), Types.ROW_NAMED(["s", "n"], [Types.STRING(), Types.INT()])),
     ("tuple as TUPLE", ("a", 1), Types.TUPLE([Types.STRING(), Types.INT()])),
     ("list in TUPLE", ("a", [1, 2]), Types.TUPLE([Types.STRING(), Types.LIST(Types.INT())])),
@@ -28,4 +28,13 @@ cases = [
 for label, value, type_info in cases:
     env.from_collection([0], Types.INT()).map(lambda _, v=value: v, type_info).rebalance() \
         .map(see, Types.STRING()).print(label)
+sources = [
+    ("source, tuple as ROW", ("a", 1), Types.ROW([Types.STRING(), Types.INT()])),
+    ("source, tuple as ROW_NAMED", ("a", 1), Types.ROW_NAMED(["s", "n"], [Types.STRING(), Types.INT()])),
+    ("source, tuple as TUPLE", ("a", 1), Types.TUPLE([Types.STRING(), Types.INT()])),
+    ("source, float as FLOAT", 0.1, Types.FLOAT()),
+    ("source, dict as MAP", {"a": 1}, Types.MAP(Types.STRING(), Types.INT())),
+]
+for label, value, type_info in sources:
+    env.from_collection([value], type_info).map(see, Types.STRING()).print(label)
 env.execute()

@@ -7,7 +7,8 @@ env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 
 words = ["héllo", "Straße", "日本語", "emoji 🎉", "קצה", "e\u0301"]
-env.from_collection(words, Types.STRING()).map(lambda w: (w.upper(), len(w)), Types.TUPLE([Types.STRING(), Types.INT()])) \
+env.from_collection(words, Types.STRING()) \
+    .map(lambda w: (w.upper(), len(w)), Types.TUPLE([Types.STRING(), Types.INT()])) \
     .print()
 env.execute()
 

@@ -95,6 +95,8 @@ def test_what_breaks_exactly_once_is_refused(option: str) -> None:
     check_session(FakeSession(**{option: "false"}))
     with pytest.raises(SessionError, match=f"set {option}=false"):
         check_session(FakeSession(**{option: "true"}))
+    with pytest.raises(SessionError, match=f"set {option}=false"):
+        session._start_session({option: "true"})
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from flintstream.common.java import get_gateway, java_only
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.operators.source import SourceOperator
@@ -12,16 +14,63 @@ from flintstream.runtime.source import SplitSource
 
 if TYPE_CHECKING:
     from flintstream.common.typeinfo import TypeInformation
+    from flintstream.datastream.data_stream import DataStream
+
+__all__ = [
+    "DeliveryGuarantee",
+    "JavaFunctionWrapper",
+    "Sink",
+    "Source",
+    "SourceError",
+    "SplitBasedSource",
+    "StreamTransformer",
+    "SupportsPreprocessing",
+    "get_gateway",
+]
 
 
-class Source(ABC):
-    """Where records come from; given to `env.from_source`."""
+class SourceError(Exception):
+    """A source could not be read. The message says where: the file and its offset, the split and its position."""
+
+
+class DeliveryGuarantee(Enum):
+    """What a sink promises when the job has to be restarted.
+
+    Example::
+
+        DeliveryGuarantee.AT_LEAST_ONCE
+    """
+
+    EXACTLY_ONCE = 0
+    """Each record arrives once, also after a failure. Needs checkpoints."""
+    AT_LEAST_ONCE = 1
+    """Each record arrives; some may arrive again after a failure."""
+    NONE = 2
+    """Records may be lost or arrive again after a failure."""
+
+
+class JavaFunctionWrapper:
+    """What PyFlink's connectors have in common. There is no Java object behind those of Flintstream."""
+
+    def get_java_function(self) -> NoReturn:
+        """Not available: Flintstream's connectors are written in Python."""
+        java_only(f"{type(self).__name__}.get_java_function()", "Pass the connector itself.")
+
+
+class Source(JavaFunctionWrapper, ABC):
+    """Where records come from; given to `env.from_source`.
+
+    To write your own, inherit from :class:`flintstream.datastream.connectors.source.PythonSource`.
+    """
 
     bounded: bool = True
     """Whether the source ends."""
 
-    def get_java_function(self) -> Any:
-        raise NotImplementedError("a source of Flintstream has no Java object behind it")
+    replayable: bool = True
+    """Whether the source can be read again from an earlier position, after a failure."""
+
+    parallel: bool = True
+    """Whether the source can have more than one subtask."""
 
     @abstractmethod
     def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
@@ -40,12 +89,34 @@ class SplitBasedSource(SplitSource, Source):
         return SourceOperator(self, watermark_strategy)
 
 
-class Sink(ABC):
+class Sink(JavaFunctionWrapper, ABC):
     """Where records go; given to `stream.sink_to`."""
-
-    def get_java_function(self) -> Any:
-        raise NotImplementedError("a sink of Flintstream has no Java object behind it")
 
     @abstractmethod
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
         """The operator that writes to this sink in a slot."""
+
+
+class StreamTransformer(ABC):
+    """Changes a stream before it enters a sink."""
+
+    @abstractmethod
+    def apply(self, ds: DataStream) -> DataStream:
+        """The stream that the sink takes in place of `ds`."""
+
+
+class SupportsPreprocessing(ABC):
+    """A sink that wants its stream changed first."""
+
+    @abstractmethod
+    def get_transformer(self) -> StreamTransformer | None:
+        """What changes the stream; None to leave it as it is."""
+
+
+def positive(what: str, value: Any, least: int = 1) -> int:
+    """A whole number that is not less than `least`, or a clear error."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} must be a whole number, got {value!r}")
+    if value < least:
+        raise ValueError(f"{what} must be {least} or more, got {value}")
+    return value

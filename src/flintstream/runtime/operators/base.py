@@ -53,6 +53,8 @@ class Operator:
     two_inputs = False
     keyed = False
     """Whether the operator reads the keys of its batches and may use keyed state."""
+    wants_grouping = True
+    """Whether, keyed and in batch mode, it gets its records key by key at the end of the input."""
 
     context: OperatorContext
     output: Output

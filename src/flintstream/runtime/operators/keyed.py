@@ -99,6 +99,7 @@ class ReduceOperator(FunctionOperator):
     """
 
     keyed = True
+    wants_grouping = False
 
     def open(self) -> None:
         super().open()

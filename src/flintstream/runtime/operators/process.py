@@ -24,11 +24,11 @@ class ProcessContext:
     def __init__(self, time: TimeView, state: Any) -> None:
         self._time = time
         self._state = state
-        self._timestamp: int | None = None
+        self._timestamp = NO_TIMESTAMP
 
-    def timestamp(self) -> int | None:
-        """The timestamp of the record at hand; None if it has none."""
-        return None if self._timestamp == NO_TIMESTAMP else self._timestamp
+    def timestamp(self) -> int:
+        """The timestamp of the record at hand; as in PyFlink, the least 64-bit number if it has none."""
+        return self._timestamp
 
     def timer_service(self) -> TimeView:
         """Tells the current time, and takes timers on a keyed stream."""
@@ -83,7 +83,7 @@ class ProcessOperator(FunctionOperator):
 
     def _run_untimed(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch) -> None:
         state, context, side, tag_class = self._state, self._context, self._sides.add, OutputTag
-        context._timestamp = None
+        context._timestamp = NO_TIMESTAMP
         values: list[Any] = []
         emit = values.append
         record: Any = None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import time
+import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.printing import to_java_string
@@ -50,6 +53,25 @@ class CollectOperator(Operator):
         """Nothing comes behind a sink."""
 
 
+class SparkWriterOperator(Operator):
+    """Puts records aside for a function on the driver that writes them with Spark after the epoch."""
+
+    def __init__(self, write: Callable[[Any, int], Any] | None, input_type: TypeInformation | None) -> None:
+        self.write = write
+        """The user's function; it stays on the driver."""
+        self.input_type = input_type
+        self.spool_name = f"spark-writer-{uuid.uuid4().hex}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "write": None}
+
+    def process(self, batch: Batch) -> None:
+        self.context.services.spool(self.spool_name, kept=True).append(batch.values)
+
+    def finish(self) -> None:
+        """Nothing comes behind a sink."""
+
+
 class SinkContext:
     """The context of a sink function: the record's timestamp and the time."""
 
@@ -69,8 +91,6 @@ class SinkContext:
 
     def current_processing_time(self) -> int:
         """The clock of the slot, in milliseconds since 1970."""
-        import time
-
         return time.time_ns() // 1_000_000
 
 

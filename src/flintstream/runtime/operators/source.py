@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from flintstream.common.types import make_rows
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.source import Split, SplitReader, SplitSource
@@ -36,6 +37,10 @@ class SourceHead(Operator):
     def no_more_splits(self) -> None:
         """Told once no split will be assigned any more."""
 
+    def process_split(self, split: int, batch: Batch) -> None:
+        """Takes records that Spark has read, of the split with that number."""
+        raise NotImplementedError
+
     @property
     def exhausted(self) -> bool:
         """Whether nothing can follow."""
@@ -58,6 +63,51 @@ class SourceHead(Operator):
     def poll(self) -> bool:
         """Looks for data while no epoch runs; true if there is some."""
         return self.has_data()
+
+
+class SparkSourceOperator(SourceHead):
+    """Takes the rows of a Spark DataFrame, which Spark reads; each partition counts as a split.
+
+    Rows arrive as tuples and leave as Rows with the DataFrame's column names.
+    """
+
+    def __init__(self, fields: tuple[str, ...], watermarks: WatermarkStrategy | None = None) -> None:
+        self._fields = fields
+        self._strategy = watermarks
+
+    def open(self) -> None:
+        self._times: dict[int, TimestampsAndWatermarks] = {}
+        self._valve = WatermarkValve()
+        self._complete = False
+
+    def assign(self, splits: list[tuple[Split, Any]]) -> None:
+        for split, _ in splits:
+            self._valve.add(int(split.split_id))
+
+    def process_split(self, split: int, batch: Batch) -> None:
+        rows = Batch(make_rows(batch.values, self._fields))
+        if self._strategy is None:
+            self.output.emit(rows)
+            return
+        timing = self._times.get(split)
+        if timing is None:
+            timing = self._times[split] = TimestampsAndWatermarks(self._strategy, self.context.name)
+        for part, watermark in timing.process(rows):
+            self.output.emit(part)
+            if watermark is not None:
+                combined = self._valve.advance(split, watermark)
+                if combined is not None:
+                    self.output.emit_watermark(combined)
+
+    def read_epoch(self, limit: int) -> None:
+        """Nothing to read here: the rows have come already."""
+
+    def no_more_splits(self) -> None:
+        self._complete = True
+
+    @property
+    def exhausted(self) -> bool:
+        return self._complete
 
 
 class _OpenSplit:

@@ -1,0 +1,7 @@
+"""Benchmarks: Flintstream beside the bare Python loop, PySpark's transformWithState, PyFlink and Bytewax.
+
+Run by `python -m bench` or `make bench`; docs/benchmarks.md says what is measured.
+"""
+
+BENCHMARKS = ("keyed_count", "chain", "epoch_latency", "memory")
+"""Each is a module of this package with a function `run(quick)`, in the order in which they run."""

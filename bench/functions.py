@@ -1,0 +1,59 @@
+"""The user code that all sides run. No imports: other interpreters load this too."""
+
+from __future__ import annotations
+
+KEYS = 10_000
+_STRIDE = 7919
+"""Has no common factor with KEYS: each run of KEYS numbers holds each key once, in no obvious order."""
+
+Pair = tuple[int, int]
+
+
+def to_pair(number: int) -> Pair:
+    """The key of a number, and a one to count."""
+    return number * _STRIDE % KEYS, 1
+
+
+def key_of(pair: Pair) -> int:
+    """What the stream is keyed by."""
+    return pair[0]
+
+
+def add(left: Pair, right: Pair) -> Pair:
+    """The reduce function of the running count."""
+    return left[0], left[1] + right[1]
+
+
+class IsCount:
+    """The filter behind the running count: lets the last count of each key through, so that results can be checked."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __call__(self, pair: Pair) -> bool:
+        return pair[1] == self.count
+
+
+def add_one(number: int) -> int:
+    """First step of the chain."""
+    return number + 1
+
+
+def not_third(number: int) -> bool:
+    """Second step of the chain: two of three pass."""
+    return number % 3 != 0
+
+
+def double(number: int) -> int:
+    """Third step of the chain."""
+    return number * 2
+
+
+def minus_seven(number: int) -> int:
+    """Fourth step of the chain."""
+    return number - 7
+
+
+def is_rare(number: int) -> bool:
+    """Fifth step of the chain: few pass, so that what is measured is the chain and not the sink."""
+    return number % 100_003 == 0

@@ -1,0 +1,60 @@
+"""The other sides: scripts that time themselves, each in a process (and, if need be, an interpreter) of its own.
+
+A script is called with sizes and a number of repetitions, and prints a JSON line for each run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.timing import Timing, repeated
+
+_ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_SECONDS = 900
+
+
+class PeerError(RuntimeError):
+    """A peer did not run."""
+
+
+def run_peer(
+    script: str, sizes: Sequence[int], repeat: int, *options: str, python: str | None = None
+) -> list[Timing]:
+    """The timings of a script of this package, run by `python` or else by this interpreter."""
+    executable = python or sys.executable
+    environment = dict(os.environ, PYTHONPATH=str(_ROOT))
+    if python is not None:
+        # PyFlink looks its workers' interpreter up on the PATH.
+        environment["PATH"] = os.pathsep.join((str(Path(python).parent), environment.get("PATH", "")))
+        environment.pop("VIRTUAL_ENV", None)
+    command = [executable, "-m", f"bench.peers.{script}", "--repeat", str(repeat), *options]
+    command += ["--sizes", *map(str, sizes)]
+    done = subprocess.run(
+        command, cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+    )
+    timings = [Timing(**json.loads(line)) for line in done.stdout.splitlines() if line.startswith('{"records"')]
+    if done.returncode or len(timings) != len(sizes) * repeat:
+        raise PeerError(f"{' '.join(command)} failed ({done.returncode}):\n{done.stdout}{done.stderr}"[-4000:])
+    return timings
+
+
+def arguments(**options: Sequence[str]) -> argparse.Namespace:
+    """What a script was called with; `options` are further ones, each with its choices."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeat", type=int, default=1)
+    for name, choices in options.items():
+        parser.add_argument(f"--{name}", choices=list(choices), default=next(iter(choices)))
+    parser.add_argument("--sizes", type=int, nargs="+", required=True)
+    return parser.parse_args()
+
+
+def report(run: Callable[[int], Timing], given: argparse.Namespace) -> None:
+    """Runs a side as asked, and prints the timings."""
+    for timing in repeated(run, given.sizes, given.repeat):
+        print(json.dumps({"records": timing.records, "seconds": timing.seconds}), flush=True)

@@ -1,0 +1,112 @@
+"""The limit: the same user functions, called from a loop, with a dict for the state and nothing else."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from bench.functions import (
+    KEYS,
+    IsCount,
+    Pair,
+    add,
+    add_one,
+    double,
+    is_rare,
+    key_of,
+    minus_seven,
+    not_third,
+    to_pair,
+)
+from bench.peers import arguments, report
+from bench.timing import Timing
+
+
+class RunningCount:
+    """The process function of the benchmark, with its state in a dict."""
+
+    def __init__(self) -> None:
+        self.counts: dict[int, int] = {}
+
+    def process_element(self, value: Pair, key: int) -> Iterator[Pair]:
+        count = self.counts.get(key, 0) + value[1]
+        self.counts[key] = count
+        yield value[0], count
+
+
+def process_count(first: int, last: int) -> int:
+    """The running count by a process function."""
+    process, is_last = RunningCount().process_element, IsCount((last - first) // KEYS)
+    results = []
+    for number in range(first, last):
+        pair = to_pair(number)
+        for result in process(pair, key_of(pair)):
+            if is_last(result):
+                results.append(result)
+    assert len(results) == KEYS
+    return len(results)
+
+
+def reduce_count(first: int, last: int) -> int:
+    """The running count by a reduce function."""
+    counts: dict[int, Pair] = {}
+    is_last = IsCount((last - first) // KEYS)
+    results = []
+    for number in range(first, last):
+        pair = to_pair(number)
+        key = key_of(pair)
+        previous = counts.get(key)
+        if previous is not None:
+            pair = add(previous, pair)
+        counts[key] = pair
+        if is_last(pair):
+            results.append(pair)
+    assert len(results) == KEYS
+    return len(results)
+
+
+def chain(first: int, last: int) -> int:
+    """Five maps and filters."""
+    results = []
+    for number in range(first, last):
+        value = add_one(number)
+        if not_third(value):
+            value = minus_seven(double(value))
+            if is_rare(value):
+                results.append(value)
+    return len(results)
+
+
+WORK: dict[str, Callable[[int, int], int]] = {"process": process_count, "reduce": reduce_count, "chain": chain}
+
+
+def run(work: Callable[[int, int], int], processes: int, records: int) -> Timing:
+    """Shares the records among processes that start together, and waits for the last."""
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(processes)
+    spans: Any = context.SimpleQueue()
+
+    def part(index: int) -> None:
+        first, last = records * index // processes, records * (index + 1) // processes
+        barrier.wait()
+        started = time.monotonic()
+        work(first, last)
+        spans.put((started, time.monotonic()))
+
+    workers = [context.Process(target=part, args=(index,)) for index in range(processes)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        if worker.exitcode:
+            raise RuntimeError(f"a process of the bare loop failed ({worker.exitcode})")
+    times = [spans.get() for _ in workers]
+    return Timing(records, max(ended for _, ended in times) - min(started for started, _ in times))
+
+
+if __name__ == "__main__":
+    given = arguments(work=tuple(WORK), processes=("1", "2"))
+    report(partial(run, WORK[given.work], int(given.processes)), given)

@@ -1,0 +1,156 @@
+"""The DataStream API: what a program imports.
+
+    from flintstream.common import Types
+    from flintstream.datastream import StreamExecutionEnvironment
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection(["to", "be", "or", "not", "to", "be"], Types.STRING()) \\
+        .map(lambda word: (word, 1), Types.TUPLE([Types.STRING(), Types.INT()])) \\
+        .key_by(lambda pair: pair[0]) \\
+        .sum(1) \\
+        .print()
+    env.execute("word count")
+"""
+
+from flintstream.datastream.async_data_stream import AsyncDataStream
+from flintstream.datastream.checkpoint_config import CheckpointConfig
+from flintstream.datastream.checkpoint_storage import (
+    CheckpointStorage,
+    CustomCheckpointStorage,
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
+)
+from flintstream.datastream.checkpointing_mode import CheckpointingMode
+from flintstream.datastream.data_stream import (
+    AllWindowedStream,
+    BroadcastConnectedStream,
+    BroadcastStream,
+    CloseableIterator,
+    ConnectedStreams,
+    DataStream,
+    DataStreamSink,
+    KeyedStream,
+    WindowedStream,
+)
+from flintstream.datastream.execution_mode import RuntimeExecutionMode
+from flintstream.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from flintstream.datastream.functions import (
+    AggregateFunction,
+    AsyncFunction,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    FilterFunction,
+    FlatMapFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    ParallelSourceFunction,
+    Partitioner,
+    ProcessFunction,
+    ProcessWindowFunction,
+    ReduceFunction,
+    RichParallelSourceFunction,
+    RichSinkFunction,
+    RichSourceFunction,
+    RuntimeContext,
+    SinkFunction,
+    SourceFunction,
+    WindowFunction,
+)
+from flintstream.datastream.output_tag import OutputTag
+from flintstream.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
+from flintstream.datastream.state_backend import (
+    CustomStateBackend,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    PredefinedOptions,
+    StateBackend,
+)
+from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment
+from flintstream.datastream.time_characteristic import TimeCharacteristic
+from flintstream.datastream.time_domain import TimeDomain
+from flintstream.datastream.timerservice import TimerService
+from flintstream.datastream.window import (
+    CountWindow,
+    GlobalWindow,
+    MergingWindowAssigner,
+    TimeWindow,
+    Trigger,
+    TriggerResult,
+    Window,
+    WindowAssigner,
+)
+
+__all__ = [
+    "AggregateFunction",
+    "AllWindowedStream",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "BroadcastConnectedStream",
+    "BroadcastProcessFunction",
+    "BroadcastStream",
+    "CheckpointConfig",
+    "CheckpointStorage",
+    "CheckpointingMode",
+    "CloseableIterator",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "ConnectedStreams",
+    "CountWindow",
+    "CustomCheckpointStorage",
+    "CustomStateBackend",
+    "DataStream",
+    "DataStreamSink",
+    "EmbeddedRocksDBStateBackend",
+    "ExternalizedCheckpointRetention",
+    "FileSystemCheckpointStorage",
+    "FilterFunction",
+    "FlatMapFunction",
+    "GlobalWindow",
+    "HashMapStateBackend",
+    "JobManagerCheckpointStorage",
+    "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "KeyedStream",
+    "MapFunction",
+    "MemorySize",
+    "MergingWindowAssigner",
+    "OutputTag",
+    "ParallelSourceFunction",
+    "Partitioner",
+    "PredefinedOptions",
+    "ProcessFunction",
+    "ProcessWindowFunction",
+    "ReduceFunction",
+    "RichParallelSourceFunction",
+    "RichSinkFunction",
+    "RichSourceFunction",
+    "RuntimeContext",
+    "RuntimeExecutionMode",
+    "SinkFunction",
+    "SlotSharingGroup",
+    "SourceFunction",
+    "StateBackend",
+    "StreamExecutionEnvironment",
+    "TimeCharacteristic",
+    "TimeDomain",
+    "TimeWindow",
+    "TimerService",
+    "Trigger",
+    "TriggerResult",
+    "Window",
+    "WindowAssigner",
+    "WindowFunction",
+    "WindowedStream",
+]

@@ -1,0 +1,148 @@
+"""ConnectedStreams: two streams for one function; and streams connected with a broadcast one.
+
+Imported from `flintstream.datastream`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from flintstream.common.typeinfo import TypeInformation
+from flintstream.datastream.data_stream import DataStream, OutputType
+from flintstream.datastream.functions import (
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeySelector,
+)
+from flintstream.datastream.keyed_stream import KeyedStream
+from flintstream.datastream.settings import declared_output_type
+from flintstream.datastream.state import MapStateDescriptor
+from flintstream.graph.transformations import TwoInputTransformation
+from flintstream.runtime.operators.keyed import RichOperator
+from flintstream.runtime.operators.process import CoProcessOperator
+
+Selector = Callable[[Any], Any] | KeySelector
+
+
+class ConnectedStreams:
+    """Two streams, perhaps of different types, for functions with two inputs.
+
+        orders.connect(payments).key_by(lambda o: o.id, lambda p: p.order_id).process(Match())
+
+    Both sides share the state of a key when both streams are keyed.
+    """
+
+    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+        self.stream1 = stream1
+        self.stream2 = stream2
+
+    def key_by(
+        self, key_selector1: Selector, key_selector2: Selector, key_type: TypeInformation | None = None
+    ) -> ConnectedStreams:
+        """Keys for both streams: `connected.key_by(lambda o: o.id, lambda p: p.order_id)`."""
+        return ConnectedStreams(
+            self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
+        )
+
+    def map(self, func: CoMapFunction, output_type: OutputType = None) -> DataStream:
+        """One result for each record of either stream, or None for none.
+
+        Example::
+
+            connected.map(Both(), Types.STRING())
+        """
+        if not isinstance(func, CoMapFunction):
+            raise TypeError(f"map: connected streams need a CoMapFunction, got {func!r}")
+        operator = RichOperator(func, "map", ("map1", "map2"), self._is_keyed_stream())
+        return self._transform("Co-Map", operator, declared_output_type("map", output_type))
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: OutputType = None) -> DataStream:
+        """Any number of results for each record of either stream.
+
+        Example::
+
+            connected.flat_map(Merge(), Types.STRING())
+        """
+        if not isinstance(func, CoFlatMapFunction):
+            raise TypeError(f"flat_map: connected streams need a CoFlatMapFunction, got {func!r}")
+        operator = RichOperator(func, "flat_map", ("flat_map1", "flat_map2"), self._is_keyed_stream())
+        return self._transform("Co-Flat Map", operator, declared_output_type("flat_map", output_type))
+
+    def process(
+        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: OutputType = None
+    ) -> DataStream:
+        """Any number of results, with time and side outputs, on keys with state.
+
+        Example::
+
+            connected.process(Match())
+        """
+        if not isinstance(func, (CoProcessFunction, KeyedCoProcessFunction)):
+            raise TypeError(
+                "process: connected streams need a CoProcessFunction or a KeyedCoProcessFunction, "
+                f"got {func!r}"
+            )
+        keyed = self._is_keyed_stream()
+        if isinstance(func, KeyedCoProcessFunction) and not keyed:
+            raise TypeError(
+                f"process: {type(func).__name__} is a KeyedCoProcessFunction, and the streams have no keys: "
+                "call key_by() before, or use a CoProcessFunction"
+            )
+        declared = declared_output_type("process", output_type)
+        name = "Co-Keyed-Process" if keyed else "Co-Process"
+        return self._transform(name, CoProcessOperator(func, keyed), declared)
+
+    def _is_keyed_stream(self) -> bool:
+        return isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream)
+
+    def _transform(self, name: str, operator: Any, output_type: TypeInformation | None) -> DataStream:
+        env = self.stream1.get_execution_environment()
+        recorded = TwoInputTransformation(
+            self.stream1._transformation, self.stream2._transformation, name, operator, output_type
+        )
+        env._record(recorded)
+        return DataStream(env, recorded)
+
+
+class BroadcastStream:
+    """What `stream.broadcast(descriptor)` gives: a stream to connect others with, and its broadcast states.
+    What `stream.broadcast(descriptor)` gives: a stream to connect others with, and its broadcast states."""
+
+    def __init__(
+        self, input_stream: DataStream, broadcast_state_descriptors: list[MapStateDescriptor]
+    ) -> None:
+        self.input_stream = input_stream
+        self.broadcast_state_descriptors = broadcast_state_descriptors
+
+
+class BroadcastConnectedStream:
+    """A stream connected with a broadcast one: `events.connect(rules.broadcast(descriptor))`."""
+
+    def __init__(
+        self,
+        non_broadcast_stream: DataStream,
+        broadcast_stream: BroadcastStream,
+        broadcast_state_descriptors: list[MapStateDescriptor],
+    ) -> None:
+        self.non_broadcast_stream = non_broadcast_stream
+        self.broadcast_stream = broadcast_stream
+        self.broadcast_state_descriptors = broadcast_state_descriptors
+
+    def process(
+        self,
+        func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
+        output_type: OutputType = None,
+    ) -> NoReturn:
+        """Applies rules to events: `connected.process(Apply())`. Not part of this version."""
+        keyed = isinstance(self.non_broadcast_stream, KeyedStream)
+        kind = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction
+        if not isinstance(func, kind):
+            stream = "a keyed stream" if keyed else "a stream without keys"
+            raise TypeError(f"process: {stream} with a broadcast one needs a {kind.__name__}, got {func!r}")
+        declared_output_type("process", output_type)
+        raise NotImplementedError("process: broadcast state is not part of this version")

@@ -1,0 +1,201 @@
+"""DataGeneratorSource: records made by a function from their index, as fast as wanted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from flintstream.common.typeinfo import TypeInformation
+from flintstream.datastream.connectors.base import SourceError, SplitBasedSource, positive
+from flintstream.runtime.batch import Batch
+from flintstream.runtime.faults import record_at_fault
+from flintstream.runtime.operators.base import bound_method
+from flintstream.runtime.source import Split, SplitReader
+
+__all__ = ["DataGeneratorSource", "RateLimiterStrategy"]
+
+_BURST_SECONDS = 1.0
+"""How much of what was missed is made up for at once, after a wait."""
+
+
+@dataclass(frozen=True)
+class RateLimiterStrategy:
+    """How fast a source gives records, all its subtasks together.
+
+    Example::
+
+        RateLimiterStrategy.per_second(1000)
+    """
+
+    records_per_second: float | None = None
+
+    @staticmethod
+    def per_second(records_per_second: float) -> RateLimiterStrategy:
+        """So many records a second, shared evenly by the subtasks."""
+        if isinstance(records_per_second, bool) or not isinstance(records_per_second, (int, float)):
+            raise TypeError(f"per_second: expected a number, got {records_per_second!r}")
+        if not records_per_second > 0:
+            raise ValueError(f"per_second: the rate must be above 0, got {records_per_second}")
+        return RateLimiterStrategy(float(records_per_second))
+
+    @staticmethod
+    def no_op() -> RateLimiterStrategy:
+        """As fast as the job takes them."""
+        return RateLimiterStrategy()
+
+    @staticmethod
+    def per_checkpoint(records_per_checkpoint: int) -> NoReturn:
+        """Not available yet: so many records between two checkpoints."""
+        raise NotImplementedError("RateLimiterStrategy.per_checkpoint is not available yet; use per_second")
+
+
+class DataGeneratorSource(SplitBasedSource):
+    """Records made by a function from their index: 0, 1, 2, and so on.
+
+        source = DataGeneratorSource(lambda index: f"Number: {index}", 1000, RateLimiterStrategy.per_second(100),
+                                     Types.STRING())
+        env.from_source(source, WatermarkStrategy.no_watermarks(), "Generator")
+
+    :param generator_function: makes a record from its index: a function, or an object with `map(index)`. It must give the
+        same record for the same index each time, so that the source can be read again after a failure.
+    :param count: how many records in all; None for a source that never ends. A bounded source gives each subtask a
+        contiguous range of indices, one without end gives subtask i of n the indices i, i + n, i + 2 n, and so on.
+    :param rate_limiter_strategy: how fast; as fast as possible unless given.
+    :param type_info: the type of the records.
+    """
+
+    def __init__(
+        self,
+        generator_function: Callable[[int], Any] | Any,
+        count: int | None,
+        rate_limiter_strategy: RateLimiterStrategy | None = None,
+        type_info: TypeInformation | None = None,
+    ) -> None:
+        bound_method(generator_function, "map")  # refuses what cannot be called
+        if count is not None:
+            positive("DataGeneratorSource: count", count, least=0)
+        if rate_limiter_strategy is not None and not isinstance(rate_limiter_strategy, RateLimiterStrategy):
+            raise TypeError(
+                "DataGeneratorSource: rate_limiter_strategy must be a RateLimiterStrategy, got "
+                f"{rate_limiter_strategy!r}"
+            )
+        if type_info is not None and not isinstance(type_info, TypeInformation):
+            raise TypeError(f"DataGeneratorSource: type_info must be a type, such as Types.INT(), got {type_info!r}")
+        self._function = generator_function
+        self._count = count
+        self._rate = None if rate_limiter_strategy is None else rate_limiter_strategy.records_per_second
+        self._type = type_info
+        self.bounded = count is not None
+
+    @property
+    def produced_type(self) -> TypeInformation | None:
+        return self._type
+
+    def discover(self, parallelism: int, known: frozenset[str]) -> Iterable[Split]:
+        count = self._count
+        if count is None:
+            return [
+                Split(f"every {parallelism} from {first}", _Indices(first, None, parallelism, parallelism))
+                for first in range(parallelism)
+            ]
+        parts = min(parallelism, count)
+        bounds = [count * part // parts for part in range(parts + 1)] if parts else []
+        return [
+            Split(f"{low}-{high - 1}", _Indices(low, high, 1, parts)) for low, high in zip(bounds, bounds[1:])
+        ]
+
+    def create_reader(self, split: Split, position: Any) -> SplitReader:
+        indices: _Indices = split.content
+        rate = None if self._rate is None else self._rate / indices.parts
+        generate = bound_method(self._function, "map")
+        return _GeneratorReader(generate, indices, indices.first if position is None else position, rate, self._type)
+
+
+@dataclass(frozen=True)
+class _Indices:
+    first: int
+    end: int | None
+    step: int
+    parts: int
+    """How many splits share the rate."""
+
+
+class _Pace:
+    """Says how many records are due: the n-th one n / rate seconds after the start."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._start: float | None = None
+        self._given = 0
+
+    def due(self) -> int:
+        now = time.time()
+        if self._start is None or now < self._start:
+            self._start, self._given = now, 0
+        late = now - (self._start + self._given / self._rate)
+        if late > _BURST_SECONDS:
+            self._start += late - _BURST_SECONDS
+        return int((now - self._start) * self._rate + 1e-6) + 1 - self._given
+
+    def give(self, count: int) -> None:
+        self._given += count
+
+    def next_due(self) -> float:
+        return 0.0 if self._start is None else self._start + self._given / self._rate
+
+
+class _GeneratorReader(SplitReader):
+    def __init__(
+        self,
+        generate: Callable[[int], Any],
+        indices: _Indices,
+        position: int,
+        rate: float | None,
+        type_info: TypeInformation | None,
+    ) -> None:
+        self._generate = generate
+        self._indices = indices
+        self._position = position
+        self._pace = None if rate is None else _Pace(rate)
+        self._type = type_info
+        self.finished = indices.end is not None and position >= indices.end
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    def read(self, limit: int) -> Batch:
+        if self._pace is not None:
+            limit = min(limit, self._pace.due())
+        if limit <= 0:
+            return Batch([])
+        stop = self._position + limit * self._indices.step
+        if self._indices.end is not None:
+            stop = min(stop, self._indices.end)
+        indices = range(self._position, stop, self._indices.step)
+        values = self._generated(indices)
+        self._position = stop
+        self.finished = stop == self._indices.end
+        if self._pace is not None:
+            self._pace.give(len(values))
+        return Batch(values)
+
+    def next_due(self) -> float:
+        return 0.0 if self._pace is None or self.finished else self._pace.next_due()
+
+    def _generated(self, indices: range) -> list[Any]:
+        generate, remaining = self._generate, iter(indices)
+        try:
+            values = [generate(index) for index in remaining]
+        except Exception as error:
+            index = record_at_fault(indices, remaining)  # type: ignore[arg-type]
+            raise SourceError(f"the generator function failed for index {index}: {error!r}") from error
+        if self._type is None:
+            return values
+        try:
+            return self._type.coerce(values)
+        except TypeError as error:
+            span = f"{indices[0]} to {indices[-1]}"
+            raise SourceError(f"the generator function, for an index from {span}: {error}") from error

@@ -1,0 +1,215 @@
+"""Paths and URLs of files: which files a path means, and how one is opened, on a disk or behind fsspec."""
+
+from __future__ import annotations
+
+import bz2
+import glob
+import gzip
+import lzma
+import os
+import shutil
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import fsspec
+
+__all__ = [
+    "FoundFile",
+    "absolute",
+    "check_exists",
+    "compression_of",
+    "find_files",
+    "is_local",
+    "join",
+    "make_directory",
+    "open_for_reading",
+    "open_for_writing",
+    "rename",
+]
+
+_COMPRESSIONS: dict[str, Callable[[Any], Any]] = {
+    ".gz": gzip.GzipFile,
+    ".gzip": gzip.GzipFile,
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+}
+_UNSUPPORTED = (".zst", ".zstd", ".deflate", ".zip", ".lz4", ".snappy")
+_MAGIC = "*?["
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A file and its size in bytes."""
+
+    path: str
+    size: int
+
+
+def is_local(path: str) -> bool:
+    """Whether a path is one of this machine, not a URL."""
+    return "://" not in path
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """A path as slots understand it: an absolute path for a local file (relative, `~`, `file://`), else the URL."""
+    text = os.fspath(path)
+    if not isinstance(text, str) or not text:
+        raise ValueError(f"a file path must be a text that is not empty, got {path!r}")
+    if text.startswith("file:"):
+        parsed = urllib.parse.urlsplit(text)
+        if parsed.netloc not in ("", "localhost"):
+            raise ValueError(f"{text}: a file URL has three slashes in front of an absolute path, as in file:///tmp/in")
+        text = urllib.request.url2pathname(parsed.path)
+    if not is_local(text):
+        return text
+    return os.path.abspath(os.path.expanduser(text))
+
+
+def check_exists(path: str) -> None:
+    """Refuses a path that names no file and no directory, and a glob pattern that matches none."""
+    if is_local(path):
+        found = os.path.exists(path) or (_is_pattern(path) and bool(glob.glob(path, recursive=True)))
+    else:
+        system, inner = _system(path)
+        found = bool(system.glob(inner)) if _is_pattern(inner) else system.exists(inner)
+    if not found:
+        what = "no file matches the pattern" if _is_pattern(path) else "no such file or directory"
+        raise FileNotFoundError(f"{what}: {path}")
+
+
+def find_files(path: str) -> list[FoundFile]:
+    """All files that a path means, by name: the file, those in the directory and below, or what the pattern matches.
+
+    Names that start with `.` or `_` are left out, as in Flink, unless the path itself is such a name.
+    """
+    if is_local(path):
+        files = list(_find_local(path))
+    else:
+        files = list(_find_remote(path))
+    return sorted(files, key=lambda file: file.path)
+
+
+def compression_of(path: str) -> str | None:
+    """The extension that says how a file is compressed; None for a plain file."""
+    extension = os.path.splitext(path)[1].lower()
+    if extension in _UNSUPPORTED:
+        raise NotImplementedError(
+            f"{path}: files compressed as {extension} cannot be read; use {', '.join(sorted(_COMPRESSIONS))}"
+        )
+    return extension if extension in _COMPRESSIONS else None
+
+
+def open_for_reading(path: str) -> IO[bytes]:
+    """The content of a file, decompressed by its extension."""
+    compression = compression_of(path)
+    raw = open(path, "rb", buffering=0) if is_local(path) else fsspec.open(path, "rb").open()  # noqa: PTH123, SIM115
+    if compression is None:
+        return raw  # type: ignore[no-any-return]
+    return _COMPRESSIONS[compression](_Owned(raw))  # type: ignore[no-any-return]
+
+
+class _Owned:
+    """A file that is read by a decompressor; closed with it, unlike a file that was merely lent."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+    def __del__(self) -> None:
+        self._raw.close()
+
+
+def open_for_writing(path: str, exclusive: bool = False) -> IO[bytes]:
+    """A new file."""
+    if is_local(path):
+        return open(path, "xb" if exclusive else "wb")  # noqa: PTH123
+    return fsspec.open(path, "xb" if exclusive else "wb").open()  # type: ignore[no-any-return]
+
+
+def rename(old: str, new: str) -> None:
+    """Gives a file its final name; at once on a disk."""
+    if is_local(old):
+        os.replace(old, new)
+    else:
+        system, inner = _system(old)
+        system.mv(inner, _system(new)[1])
+
+
+def make_directory(path: str) -> None:
+    """Makes a directory, with those above it, if it is missing."""
+    if is_local(path):
+        os.makedirs(path, exist_ok=True)
+    else:
+        system, inner = _system(path)
+        system.makedirs(inner, exist_ok=True)
+
+
+def remove(path: str) -> None:
+    """Removes a file or a whole directory, if it is there."""
+    if not is_local(path):
+        system, inner = _system(path)
+        if system.exists(inner):
+            system.rm(inner, recursive=True)
+    elif os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        Path(path).unlink(missing_ok=True)
+
+
+def join(directory: str, name: str) -> str:
+    """A name below a directory."""
+    return f"{directory.rstrip('/')}/{name}" if name else directory
+
+
+def _system(url: str) -> tuple[Any, str]:
+    system, inner = fsspec.core.url_to_fs(url)
+    return system, inner
+
+
+def _is_pattern(path: str) -> bool:
+    return any(sign in path for sign in _MAGIC)
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def _find_local(path: str) -> Iterator[FoundFile]:
+    if _is_pattern(path) and not os.path.exists(path):
+        for match in glob.glob(path, recursive=True):
+            if not _hidden(os.path.basename(match)):
+                yield from _below(match)
+        return
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"no such file or directory: {path}")
+    yield from _below(path)
+
+
+def _below(path: str) -> Iterator[FoundFile]:
+    if not os.path.isdir(path):
+        try:
+            yield FoundFile(path, os.stat(path).st_size)
+        except FileNotFoundError:
+            pass  # It has gone since it was listed: nothing to read.
+        return
+    for directory, names, files in os.walk(path):
+        names[:] = [name for name in names if not _hidden(name)]
+        for name in files:
+            if not _hidden(name):
+                yield from _below(os.path.join(directory, name))
+
+
+def _find_remote(url: str) -> Iterator[FoundFile]:
+    system, inner = _system(url)
+    roots = system.glob(inner) if _is_pattern(inner) else [inner]
+    for root in roots:
+        for path, info in system.find(root, detail=True).items():
+            below = path[len(root) :].strip("/")
+            if not any(_hidden(part) for part in below.split("/") if part):
+                yield FoundFile(system.unstrip_protocol(path), int(info["size"]))

@@ -1,0 +1,73 @@
+"""Operators for sources whose splits are read in a special order or end unforeseen."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from flintstream.runtime.batch import MIN_WATERMARK
+from flintstream.runtime.operators.source import READ_RECORDS, SourceOperator, _OpenSplit
+from flintstream.runtime.source import Split
+
+__all__ = ["PolledSourceOperator", "SequentialSourceOperator"]
+
+
+class SequentialSourceOperator(SourceOperator):
+    """Reads its splits one after the other, in the order in which they were assigned.
+
+    For files: a subtask with a thousand files has one of them open, and files are read in the order of their names. As
+    in Flink, the watermark is that of the file at hand.
+    """
+
+    def open(self) -> None:
+        super().open()
+        self._queue: deque[tuple[Split, Any]] = deque()
+        self._reached = MIN_WATERMARK
+
+    def assign(self, splits: list[tuple[Split, Any]]) -> None:
+        self._queue.extend(splits)
+        self._open_next()
+
+    @property
+    def exhausted(self) -> bool:
+        return super().exhausted and not self._queue
+
+    @property
+    def positions(self) -> dict[str, Any]:
+        return super().positions | {split.split_id: position for split, position in self._queue}
+
+    def read_epoch(self, limit: int) -> None:
+        while limit > 0 and self._open:
+            (split,) = self._open.values()
+            batch = split.read(min(READ_RECORDS, limit))
+            if batch.values:
+                limit -= len(batch.values)
+                self._emit(split, batch)
+            if split.done:
+                self._drop(split)
+                self._open_next()
+            elif not batch.values:
+                return
+
+    def _open_next(self) -> None:
+        if self._queue and not self._open:
+            super().assign([self._queue.popleft()])
+
+    def _watermark(self, split: _OpenSplit, timestamp: int | None) -> None:
+        # Not by the valve of the splits: the end of one file is not the end of time, and the next one starts anew.
+        if timestamp is not None and timestamp > self._reached:
+            self._reached = timestamp
+            self.output.emit_watermark(timestamp)
+
+    def _drop(self, split: _OpenSplit) -> None:
+        if split.time is not None:
+            self._watermark(split, split.time.periodic())
+        split.reader.close()
+        del self._open[split.split.split_id]
+
+
+class PolledSourceOperator(SourceOperator):
+    """Reads splits that are asked for data while the job is idle, and that may end then without a last record."""
+
+    def poll(self) -> bool:
+        return super().poll() or any(split.done for split in self._open.values())

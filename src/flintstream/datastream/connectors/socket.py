@@ -1,0 +1,151 @@
+"""SocketTextSource: the lines that a server sends over a TCP connection."""
+
+from __future__ import annotations
+
+import codecs
+import socket
+import threading
+from typing import Any
+
+from flintstream.common.typeinfo import TypeInformation, Types
+from flintstream.common.watermark_strategy import WatermarkStrategy
+from flintstream.datastream.connectors.base import Source, SourceError, positive
+from flintstream.datastream.io_functions import RichSourceFunction, SourceContext
+from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.operators.source_function import SourceFunctionOperator
+
+__all__ = ["SocketTextSource"]
+
+RETRY_SECONDS = 0.5
+_RECEIVE_BYTES = 1 << 16
+
+
+class SocketTextSource(Source):
+    """Texts that a server sends, each ended by a delimiter; what `env.socket_text_stream` reads.
+
+        env.from_source(SocketTextSource("localhost", 9999), WatermarkStrategy.no_watermarks(), "socket")
+
+    The source ends when the server closes the connection. It has one subtask, and it cannot be read again: what had been
+    received before a failure is lost after it.
+
+    :param hostname: the server's name or address.
+    :param port: the server's port.
+    :param delimiter: what ends a text. With the line feed, a carriage return in front of it is left out too.
+    :param max_retry: how often to connect again, 500 ms later, when the connection is refused or closed; -1 for always.
+    """
+
+    bounded = False
+    replayable = False
+    parallel = False
+
+    def __init__(self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> None:
+        if not isinstance(hostname, str) or not hostname:
+            raise ValueError(f"SocketTextSource: hostname must be a name or an address, got {hostname!r}")
+        if positive("SocketTextSource: port", port) > 65535:
+            raise ValueError(f"SocketTextSource: port must be at most 65535, got {port}")
+        if not isinstance(delimiter, str) or not delimiter:
+            raise ValueError(f"SocketTextSource: delimiter must be a text that is not empty, got {delimiter!r}")
+        positive("SocketTextSource: max_retry", max_retry, least=-1)
+        self._function = SocketTextFunction(hostname, port, delimiter, max_retry)
+
+    @property
+    def produced_type(self) -> TypeInformation:
+        return Types.STRING()
+
+    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
+        if watermark_strategy is not None and not _says_nothing(watermark_strategy):
+            raise NotImplementedError(
+                "SocketTextSource takes no watermark strategy: use WatermarkStrategy.no_watermarks() here and "
+                "assign_timestamps_and_watermarks on the stream"
+            )
+        return SourceFunctionOperator(self._function)
+
+
+class SocketTextFunction(RichSourceFunction):
+    """Connects, receives, and collects texts, on a thread of its own."""
+
+    def __init__(self, hostname: str, port: int, delimiter: str, max_retry: int) -> None:
+        super().__init__()
+        self._address = (hostname, port)
+        self._delimiter = delimiter
+        self._max_retry = max_retry
+
+    def open(self, runtime_context: Any) -> None:
+        subtasks = runtime_context.get_number_of_parallel_subtasks()
+        if subtasks > 1:
+            raise ValueError(f"a socket is read by one subtask: set the parallelism of the source to 1, not {subtasks}")
+        self._cancelled = threading.Event()
+        self._connection: socket.socket | None = None
+
+    def run(self, ctx: SourceContext) -> None:
+        texts = _Texts(self._delimiter)
+        attempt = 0
+        while not self._cancelled.is_set():
+            failure: OSError | None = None
+            try:
+                with socket.create_connection(self._address) as connection:
+                    self._connection = connection
+                    self._receive(connection, texts, ctx)
+            except OSError as error:
+                failure = error
+            if self._cancelled.is_set():
+                return
+            attempt += 1
+            if self._max_retry != -1 and attempt > self._max_retry:
+                if failure is not None:
+                    raise self._error(failure, attempt)
+                break
+            self._cancelled.wait(RETRY_SECONDS)
+        rest = texts.rest()
+        if rest:
+            ctx.collect(rest)
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+        connection = self._connection
+        if connection is not None:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # It is closed already.
+
+    def _receive(self, connection: socket.socket, texts: _Texts, ctx: SourceContext) -> None:
+        while not self._cancelled.is_set():
+            data = connection.recv(_RECEIVE_BYTES)
+            if not data:
+                return
+            for text in texts.feed(data):
+                ctx.collect(text)
+
+    def _error(self, failure: OSError, attempts: int) -> SourceError:
+        host, port = self._address
+        tried = f" (tried {attempts} times)" if attempts > 1 else ""
+        return SourceError(f"cannot read from the socket {host}:{port}{tried}: {failure}")
+
+
+class _Texts:
+    """Cuts what arrives into texts; characters and delimiters may be spread over packets."""
+
+    def __init__(self, delimiter: str) -> None:
+        self._delimiter = delimiter
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._pieces: list[str] = []
+
+    def feed(self, data: bytes) -> list[str]:
+        piece = self._decoder.decode(data)
+        if len(self._delimiter) == 1 and self._delimiter not in piece:
+            self._pieces.append(piece)
+            return []
+        *texts, rest = ("".join(self._pieces) + piece).split(self._delimiter)
+        self._pieces = [rest]
+        if self._delimiter == "\n":
+            return [text.removesuffix("\r") for text in texts]
+        return texts
+
+    def rest(self) -> str:
+        return "".join(self._pieces) + self._decoder.decode(b"", final=True)
+
+
+def _says_nothing(strategy: WatermarkStrategy) -> bool:
+    """Whether a strategy neither assigns timestamps nor makes watermarks."""
+    return strategy.timestamp_assigner is None and not strategy.emits_watermarks

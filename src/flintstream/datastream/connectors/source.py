@@ -1,0 +1,179 @@
+"""PythonSource: a source with splits, written in Python by a user of Flintstream."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from flintstream.common.typeinfo import TypeInformation
+from flintstream.common.watermark_strategy import WatermarkStrategy
+from flintstream.datastream.connectors.base import SourceError, SplitBasedSource
+from flintstream.datastream.connectors.operators import PolledSourceOperator
+from flintstream.runtime.batch import NO_TIMESTAMP, Batch
+from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.source import Split, SplitReader
+
+__all__ = ["PythonSource"]
+
+_TURN_SECONDS = 0.25
+"""How long a split may take to give records before others have their turn."""
+
+
+class PythonSource(SplitBasedSource):
+    """A source of your own: say which splits there are and how one is read.
+
+        class Tables(PythonSource):
+            def splits(self, parallelism):
+                return ["orders", "customers"]
+
+            def read(self, split, position):
+                with connect("shop.db") as database:
+                    start = position or 0
+                    rows = database.execute(f"SELECT id, name FROM {split} WHERE id > ? ORDER BY id", (start,))
+                    for number, name in rows:
+                        yield number, name
+
+        env.from_source(Tables(), WatermarkStrategy.no_watermarks(), "tables")
+
+    A split is any picklable object; it is read by one subtask, in order. A position is any picklable object too: what
+    `read` needs to go on behind a record, such as an offset or the last id. After a failure, `read` is called again with
+    the position that the last checkpoint holds, and must give the records behind it, the same as before.
+
+    A source without end sets `bounded = False`, and its `read` yields None when there is nothing now::
+
+        class Queue(PythonSource):
+            bounded = False
+
+            def splits(self, parallelism):
+                return range(4)
+
+            def read(self, split, position):
+                offset = position or 0
+                while True:
+                    messages = fetch(partition=split, offset=offset)
+                    if not messages:
+                        yield None
+                    for message in messages:
+                        offset += 1
+                        yield offset, message
+
+    To find new splits while the job runs, set `discovery_interval` (seconds): `splits` is then called again and again.
+    """
+
+    type_info: TypeInformation | None = None
+    """The type of the records, if you want them checked and converted."""
+
+    @abstractmethod
+    def splits(self, parallelism: int) -> Iterable[Any]:
+        """The splits that there are now, known ones included. Called on the driver.
+
+        :param parallelism: how many subtasks will read them: more splits are fine, fewer leave subtasks without work.
+        """
+
+    @abstractmethod
+    def read(self, split: Any, position: Any) -> Iterator[tuple[Any, ...] | None]:
+        """Yields `(next_position, record)`, or `(next_position, record, timestamp)`, or None for "nothing now".
+
+        `position` is None for a split that is read from its beginning, else a `next_position` that this method has yielded
+        before. A split ends when the iterator ends. Called in a slot; it must not wait long for data, since the slot
+        has other splits to read: yield None instead.
+        """
+
+    def split_id(self, split: Any) -> str:
+        """The name of a split: unique, and the same each time. Its attribute `split_id`, or else `str(split)`."""
+        return str(getattr(split, "split_id", split))
+
+    @property
+    def produced_type(self) -> TypeInformation | None:
+        return self.type_info
+
+    # --- what the engine calls ---------------------------------------------------------------------------------------
+
+    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
+        return PolledSourceOperator(self, watermark_strategy)
+
+    def discover(self, parallelism: int, known: frozenset[str]) -> Iterable[Split]:
+        try:
+            found = [Split(self.split_id(split), split) for split in self.splits(parallelism)]
+        except Exception as error:
+            raise SourceError(f"{type(self).__name__}.splits({parallelism}) failed: {error!r}") from error
+        seen: set[str] = set()
+        for split in found:
+            if split.split_id in seen:
+                raise SourceError(
+                    f"{type(self).__name__}.splits({parallelism}) gave two splits with the id {split.split_id!r}: "
+                    "give each an attribute split_id of its own, or override split_id(split)"
+                )
+            seen.add(split.split_id)
+        return [split for split in found if split.split_id not in known]
+
+    def create_reader(self, split: Split, position: Any) -> SplitReader:
+        return _IteratorReader(self, split, position)
+
+
+class _IteratorReader(SplitReader):
+    """Takes what the user's `read` yields."""
+
+    def __init__(self, source: PythonSource, split: Split, position: Any) -> None:
+        self._source = source
+        self._split = split
+        self._position = position
+        self._iterator: Iterator[Any] | None = None
+        self._nothing_now = False
+
+    @property
+    def position(self) -> Any:
+        return self._position
+
+    def read(self, limit: int) -> Batch:
+        values: list[Any] = []
+        timestamps: list[int] = []
+        if not self.finished:
+            try:
+                self._fill(values, timestamps, limit)
+                if self._source.type_info is not None:
+                    values = self._source.type_info.coerce(values)
+            except SourceError:
+                raise
+            except Exception as error:
+                raise self._error(f"failed: {error!r}") from error
+        timed = any(timestamp != NO_TIMESTAMP for timestamp in timestamps)
+        return Batch(values, timestamps if timed else None)
+
+    def next_due(self) -> float | None:
+        return None if self._nothing_now and not self.finished else 0.0
+
+    def close(self) -> None:
+        closer = getattr(self._iterator, "close", None)
+        if closer is not None:
+            closer()
+
+    def _fill(self, values: list[Any], timestamps: list[int], limit: int) -> None:
+        if self._iterator is None:
+            self._iterator = iter(self._source.read(self._split.content, self._position))
+        turn_ends = time.monotonic() + _TURN_SECONDS
+        self._nothing_now = False
+        while len(values) < limit and time.monotonic() < turn_ends:
+            try:
+                item = next(self._iterator)
+            except StopIteration:
+                self.finished = True
+                return
+            if item is None:
+                self._nothing_now = True
+                return
+            if type(item) is not tuple or not 2 <= len(item) <= 3:
+                raise self._error(
+                    f"yielded {item!r}: expected (next_position, record), (next_position, record, timestamp) or None"
+                )
+            timestamps.append(NO_TIMESTAMP if len(item) == 2 else int(item[2]))
+            values.append(item[1])
+            self._position = item[0]
+
+    def _error(self, what: str) -> SourceError:
+        name = type(self._source).__name__
+        return SourceError(
+            f"{name}.read of split {self._split.split_id!r}, behind position {self._position!r}, {what}"
+        )

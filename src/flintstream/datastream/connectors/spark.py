@@ -1,0 +1,62 @@
+"""Spark at both ends: any DataFrame as a source, any writer as a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flintstream.common.typeinfo import TypeInformation
+from flintstream.common.watermark_strategy import WatermarkStrategy
+from flintstream.datastream.connectors.base import Sink, Source
+from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.operators.sinks import SparkWriterOperator
+from flintstream.runtime.operators.source import SparkSourceOperator
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["SparkDataFrameSource", "SparkSink"]
+
+
+class SparkDataFrameSource(Source):
+    """The rows of a Spark DataFrame as Rows with its column names.
+
+    A batch DataFrame is bounded. A streaming one is read by a StreamingQuery of its own; `trigger` holds the arguments of
+    Spark's `DataStreamWriter.trigger`, e.g. `{"availableNow": True}`.
+
+        env.from_source(SparkDataFrameSource(spark.read.parquet("clicks")), WatermarkStrategy.no_watermarks(), "clicks")
+    """
+
+    def __init__(self, frame: DataFrame, trigger: dict[str, Any] | None = None) -> None:
+        from pyspark.sql import DataFrame
+
+        if not isinstance(frame, DataFrame):
+            raise TypeError(f"SparkDataFrameSource needs a Spark DataFrame, got {frame!r}")
+        if not frame.columns:
+            raise ValueError("SparkDataFrameSource: the DataFrame has no columns")
+        if trigger and not frame.isStreaming:
+            raise ValueError(f"SparkDataFrameSource: trigger={trigger!r} is for streaming DataFrames")
+        self.frame = frame
+        self.trigger = trigger or {}
+        self.bounded = not frame.isStreaming or bool({"availableNow", "once"} & self.trigger.keys())
+
+    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
+        return SparkSourceOperator(tuple(self.frame.columns), watermark_strategy)
+
+
+class SparkSink(Sink):
+    """Any Spark writer: after each epoch with records, `write(frame, epoch)` is called on the driver.
+
+        stream.sink_to(SparkSink(lambda frame, epoch: frame.write.mode("append").parquet("out")))
+
+    The columns are the fields of the stream's type (`Types.ROW_NAMED`, `Types.TUPLE`, ...); without a type they are
+    inferred from the first records. Delivery is at least once: after a failure an epoch may be written again.
+    """
+
+    def __init__(self, write: Callable[[Any, int], Any]) -> None:
+        if not callable(write):
+            raise TypeError(f"SparkSink needs a function of (DataFrame, epoch), got {write!r}")
+        self.write = write
+
+    def create_operator(self, input_type: TypeInformation | None) -> Operator:
+        return SparkWriterOperator(self.write, input_type)

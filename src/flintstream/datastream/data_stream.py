@@ -1,0 +1,539 @@
+"""DataStream: a stream of records, and all that can be done with it.
+
+Nothing runs here: each call records a transformation in the environment, and `env.execute()` runs what is
+recorded.
+"""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Callable
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
+
+from flintstream.common.execution_config import ExecutionConfig
+from flintstream.common.output_tag import OutputTag
+from flintstream.common.typeinfo import TupleTypeInfo, TypeInformation, Types
+from flintstream.common.watermark_strategy import WatermarkStrategy
+from flintstream.datastream.closeable_iterator import CloseableIterator
+from flintstream.datastream.connectors.base import Sink
+from flintstream.datastream.data_stream_sink import DataStreamSink
+from flintstream.datastream.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+    ProcessFunction,
+    SinkFunction,
+)
+from flintstream.datastream.settings import OperatorSettings, declared_output_type
+from flintstream.datastream.slot_sharing_group import SlotSharingGroup
+from flintstream.datastream.state import MapStateDescriptor
+from flintstream.datastream.window import WindowAssigner
+from flintstream.graph.errors import InvalidProgramException
+from flintstream.graph.partitioners import (
+    BroadcastPartitioner,
+    CustomPartitioner,
+    ForwardPartitioner,
+    GlobalPartitioner,
+    KeyGroupPartitioner,
+    RebalancePartitioner,
+    RescalePartitioner,
+    ShufflePartitioner,
+    StreamPartitioner,
+)
+from flintstream.graph.transformations import (
+    OneInputTransformation,
+    PartitionTransformation,
+    PhysicalTransformation,
+    SideOutputTransformation,
+    SinkTransformation,
+    Transformation,
+    UnionTransformation,
+)
+from flintstream.runtime.operators.process import ProcessOperator
+from flintstream.runtime.operators.sinks import CollectOperator, FunctionSinkOperator, PrintOperator
+from flintstream.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from flintstream.runtime.time.generators import TimestampsAndWatermarksOperator
+
+if TYPE_CHECKING:
+    from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+S = TypeVar("S", bound="DataStream")
+OutputType = TypeInformation | list[TypeInformation] | None
+
+WINDOWS_ARE_LATER = "windows are not part of this version"
+# Attributes by which the runtime knows a function object; a plain callable must not be taken for one.
+_OBJECT_METHODS = ("open", "close", "map", "filter", "flat_map", "reduce", "get_key", "partition", "invoke")
+
+
+class DataStream:
+    """A stream of records. Streams are made by an environment and by the methods of other streams.
+
+    Example::
+
+        env.from_collection([1, 2, 3], Types.INT()).map(lambda x: x * 2, Types.INT()).print()
+        env.execute()
+    """
+
+    def __init__(self, env: StreamExecutionEnvironment, transformation: Transformation) -> None:
+        self._env = env
+        self._transformation = transformation
+
+    # --- settings ------------------------------------------------------------------------------------------
+
+    def get_name(self) -> str:
+        """The name of the operator that makes this stream, as in `stream.map(f).get_name()`, "Map"."""
+        self._settings("get_name")
+        return self._transformation.name
+
+    def name(self: S, name: str) -> S:
+        """Names the operator: `stream.map(parse).name("parse lines")`."""
+        self._settings("name").name(name)
+        return self
+
+    def uid(self: S, uid: str) -> S:
+        """A stable id, under which the operator's state is found again.
+
+        Example::
+
+            stream.map(Count()).uid("count")
+        """
+        self._settings("uid").uid(uid)
+        return self
+
+    def set_uid_hash(self: S, uid_hash: str) -> S:
+        """The operator id itself: 32 hexadecimal digits, as logs and checkpoints show it."""
+        self._settings("set_uid_hash").uid_hash(uid_hash)
+        return self
+
+    def set_parallelism(self: S, parallelism: int) -> S:
+        """How many subtasks the operator has; -1 for the environment's default.
+
+        Example::
+
+            stream.map(f).set_parallelism(4)
+        """
+        self._settings("set_parallelism").parallelism(parallelism)
+        return self
+
+    def set_max_parallelism(self: S, max_parallelism: int) -> S:
+        """The upper bound for rescaling, and the number of key groups.
+
+        Example::
+
+            stream.map(f).set_max_parallelism(256)
+        """
+        self._settings("set_max_parallelism").max_parallelism(max_parallelism)
+        return self
+
+    def force_non_parallel(self: S) -> S:
+        """The operator has one subtask, for good."""
+        self._settings("force_non_parallel").force_non_parallel()
+        return self
+
+    def set_buffer_timeout(self: S, timeout_millis: int) -> S:
+        """How long records may wait in a block that is not full; -1 for the environment's default."""
+        self._settings("set_buffer_timeout").buffer_timeout(timeout_millis)
+        return self
+
+    def start_new_chain(self: S) -> S:
+        """The operator is not chained to the one before, but later ones may be chained to it."""
+        self._settings("start_new_chain").start_new_chain()
+        return self
+
+    def disable_chaining(self: S) -> S:
+        """The operator runs in a task of its own."""
+        self._settings("disable_chaining").disable_chaining()
+        return self
+
+    def slot_sharing_group(self: S, slot_sharing_group: str | SlotSharingGroup) -> S:
+        """The group whose slots the operator's subtasks share.
+
+        Example::
+
+            stream.map(f).slot_sharing_group("heavy")
+        """
+        self._settings("slot_sharing_group").slot_sharing_group(slot_sharing_group)
+        return self
+
+    def set_description(self: S, description: str) -> S:
+        """A longer text than the name, for plans: `stream.map(f).set_description("euro to dollar")`."""
+        self._settings("set_description").description(description)
+        return self
+
+    def get_type(self) -> TypeInformation:
+        """The declared type of the records; `Types.PICKLED_BYTE_ARRAY()` where none is declared."""
+        return self._transformation.output_type or Types.PICKLED_BYTE_ARRAY()
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """The environment that the stream belongs to."""
+        return self._env
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """The settings of the environment: `stream.get_execution_config().get_parallelism()`."""
+        return self._env.get_config()
+
+    # --- record by record ----------------------------------------------------------------------------------
+
+    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: OutputType = None) -> DataStream:
+        """One result for each record: `stream.map(lambda x: x * 2, output_type=Types.LONG())`.
+
+        Declare the type where the records go on to another system or are shown; without it they are any
+        Python object.
+        """
+        function = checked_function("map", func, MapFunction)
+        return self._transform("Map", MapOperator(function), declared_output_type("map", output_type))
+
+    def flat_map(
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: OutputType = None
+    ) -> DataStream:
+        """Any number of results for each record.
+
+        Example::
+
+            stream.flat_map(lambda line: line.split(), Types.STRING())
+        """
+        function = checked_function("flat_map", func, FlatMapFunction)
+        declared = declared_output_type("flat_map", output_type)
+        return self._transform("Flat Map", FlatMapOperator(function), declared)
+
+    def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
+        """Keeps the records for which the function is true: `stream.filter(lambda x: x > 0)`."""
+        function = checked_function("filter", func, FilterFunction)
+        return self._transform("Filter", FilterOperator(function), self._transformation.output_type)
+
+    def process(self, func: ProcessFunction, output_type: OutputType = None) -> DataStream:
+        """Any number of results for each record, also to side outputs.
+
+        Example::
+
+            stream.process(Split(), Types.LONG())
+        """
+        if isinstance(func, KeyedProcessFunction):
+            raise TypeError(
+                f"process: {type(func).__name__} is a KeyedProcessFunction, and this stream has no keys: "
+                "call key_by() before, or use a ProcessFunction"
+            )
+        if not isinstance(func, ProcessFunction):
+            raise TypeError(f"process: expected a ProcessFunction, got {func!r}")
+        declared = declared_output_type("process", output_type)
+        return self._transform("Process", ProcessOperator(func, False), declared)
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """Keeps some fields of tuples, in the given order: `stream.project(2, 0)`."""
+        declared = self._transformation.output_type
+        if not isinstance(declared, TupleTypeInfo):
+            raise InvalidProgramException(
+                "project: only a stream of declared tuples has fields to choose from, "
+                f"this is one of {self.get_type()}"
+            )
+        types = declared.get_field_types()
+        if not field_indexes:
+            raise InvalidProgramException("project: give at least one field index")
+        for index in field_indexes:
+            if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(types):
+                raise InvalidProgramException(
+                    f"project: field index must be an integer from 0 to {len(types) - 1}, got {index!r}"
+                )
+        select = itemgetter(*field_indexes) if len(field_indexes) > 1 else _OneField(field_indexes[0])
+        return self._transform(
+            "Projection", MapOperator(select), TupleTypeInfo([types[index] for index in field_indexes])
+        )
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """Gives records timestamps and the stream watermarks.
+
+        Example::
+
+            stream.assign_timestamps_and_watermarks(
+                WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ByTime()))
+        """
+        check_watermark_strategy("assign_timestamps_and_watermarks", watermark_strategy)
+        operator = TimestampsAndWatermarksOperator(watermark_strategy)
+        return self._transform("Timestamps/Watermarks", operator, self._transformation.output_type)
+
+    # --- several streams -----------------------------------------------------------------------------------
+
+    def union(self, *streams: DataStream) -> DataStream:
+        """This stream and others of the same type as one: `left.union(right, third)`."""
+        for stream in streams:
+            if not isinstance(stream, DataStream):
+                raise TypeError(f"union: expected a DataStream, got {stream!r}")
+            self._same_environment("union", stream)
+            if stream.get_type() != self.get_type():
+                raise InvalidProgramException(
+                    f"union: the streams must have one type, got {self.get_type()} and {stream.get_type()}: "
+                    "map one of them with the other's output_type"
+                )
+        inputs = [self._transformation, *(stream._transformation for stream in streams)]
+        return DataStream(self._env, UnionTransformation(inputs))
+
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+        """This stream and another, of any type, for functions with two inputs: `orders.connect(payments)`."""
+        if isinstance(ds, BroadcastStream):
+            self._same_environment("connect", ds.input_stream)
+            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
+        if not isinstance(ds, DataStream):
+            raise TypeError(f"connect: expected a DataStream or a BroadcastStream, got {ds!r}")
+        self._same_environment("connect", ds)
+        return ConnectedStreams(self, ds)
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """The records that the operator wrote to a side output: `main.get_side_output(OutputTag("late"))`."""
+        if not isinstance(output_tag, OutputTag):
+            raise TypeError(f"get_side_output: expected an OutputTag, got {output_tag!r}")
+        self._settings("get_side_output")
+        side = SideOutputTransformation(self._transformation, output_tag.tag_id, output_tag.type_info)
+        return DataStream(self._env, side)
+
+    # --- partitioning --------------------------------------------------------------------------------------
+
+    def key_by(
+        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
+    ) -> KeyedStream:
+        """Records with equal keys go to the same subtask, and functions have state of the key.
+
+        Example::
+
+            stream.key_by(lambda order: order.user, key_type=Types.STRING())
+        """
+        selector = checked_function("key_by", key_selector, KeySelector)
+        if key_type is not None and not isinstance(key_type, TypeInformation):
+            raise TypeError(
+                f"key_by: key_type must be one of Types, such as Types.STRING(), got {key_type!r}"
+            )
+        partitioned = PartitionTransformation(self._transformation, KeyGroupPartitioner(selector, key_type))
+        return KeyedStream(self._env, partitioned, self)
+
+    def shuffle(self) -> DataStream:
+        """Records go to subtasks at random: `stream.shuffle().map(f)`."""
+        return self._partition(ShufflePartitioner())
+
+    def rebalance(self) -> DataStream:
+        """Records go to all subtasks in turn: `stream.rebalance().map(f)`."""
+        return self._partition(RebalancePartitioner())
+
+    def rescale(self) -> DataStream:
+        """Records go to a few near subtasks in turn: `stream.rescale().map(f)`."""
+        return self._partition(RescalePartitioner())
+
+    def forward(self) -> DataStream:
+        """Records stay in the subtask of the same index, which needs equal parallelism.
+
+        Example::
+
+            stream.forward().map(f)
+        """
+        return self._partition(ForwardPartitioner())
+
+    def global_(self) -> DataStream:
+        """All records go to the first subtask: `stream.global_().map(f)`."""
+        return self._partition(GlobalPartitioner())
+
+    @overload
+    def broadcast(self) -> DataStream: ...
+    @overload
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> BroadcastStream: ...
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> DataStream | BroadcastStream:
+        """Every record goes to every subtask; with descriptors, for broadcast state.
+
+        Example::
+
+            rules.broadcast(descriptor)
+        """
+        everywhere = DataStream._partition(self, BroadcastPartitioner())
+        if broadcast_state_descriptor is None and not other_broadcast_state_descriptors:
+            return everywhere
+        descriptors = [broadcast_state_descriptor, *other_broadcast_state_descriptors]
+        checked = [each for each in descriptors if isinstance(each, MapStateDescriptor)]
+        if len(checked) != len(descriptors):
+            raise TypeError(f"broadcast: expected MapStateDescriptors, got {descriptors!r}")
+        return BroadcastStream(everywhere, checked)
+
+    def partition_custom(
+        self,
+        partitioner: Callable[[Any, int], int] | Partitioner,
+        key_selector: Callable[[Any], Any] | KeySelector,
+    ) -> DataStream:
+        """The partitioner says which subtask a key goes to.
+
+        Example::
+
+            stream.partition_custom(lambda key, subtasks: key % subtasks, lambda record: record.user_id)
+        """
+        chosen = checked_function("partition_custom", partitioner, Partitioner)
+        selector = checked_function("partition_custom", key_selector, KeySelector)
+        return self._partition(CustomPartitioner(chosen, selector))
+
+    # --- sinks ---------------------------------------------------------------------------------------------
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Writes each record on the driver's standard output: `stream.print("results")`.
+
+        A line is `results:2> (a,1)`: the identifier and the number of the subtask, where there are several,
+        come first.
+        """
+        if sink_identifier is not None and not isinstance(sink_identifier, str):
+            raise TypeError(f"print: sink_identifier must be a string, got {sink_identifier!r}")
+        operator = PrintOperator(sink_identifier, self._transformation.output_type)
+        return self._sink("Print to Std. Out", operator)
+
+    def add_sink(self, sink_func: SinkFunction | Callable[[Any], Any]) -> DataStreamSink:
+        """Gives each record to a sink function written in Python: `stream.add_sink(Append())`."""
+        if isinstance(sink_func, SinkFunction):
+            if type(sink_func).invoke is SinkFunction.invoke:
+                raise TypeError(
+                    f"add_sink: {type(sink_func).__name__} does not define invoke(self, value, context)"
+                )
+            return self._sink("Unnamed", FunctionSinkOperator(sink_func))
+        return self._sink(
+            "Unnamed", FunctionSinkOperator(checked_function("add_sink", sink_func, SinkFunction))
+        )
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Writes records to a connector's sink: `stream.sink_to(KafkaSink.builder()...build())`."""
+        if not isinstance(sink, Sink):
+            raise TypeError(f"sink_to: expected a Sink of flintstream.datastream.connectors, got {sink!r}")
+        return self._sink("Writer", sink.create_operator(self._transformation.output_type))
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None) -> CloseableIterator: ...
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Runs the job, and gives the records of this stream: an iterator, or a list of at most `limit`.
+
+        Example::
+
+            with stream.execute_and_collect() as results:
+                print(list(results))
+        """
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise ValueError(f"execute_and_collect: limit must be an integer of at least 1, got {limit!r}")
+        collector_id = uuid.uuid4().hex
+        sink = self._sink("Data stream collect sink", CollectOperator(collector_id))
+        if isinstance(self._transformation, PhysicalTransformation):
+            # As parallel as what it collects from: then it is chained to that, and nothing is exchanged.
+            sink._transformation.parallelism = self._transformation.parallelism
+        client = self._env.execute_async(job_execution_name or "DataStream Collect")
+        results = CloseableIterator(client, collector_id)
+        if limit is None:
+            return results
+        with results:
+            return list(islice(results, limit))
+
+    # --- not yet -------------------------------------------------------------------------------------------
+
+    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
+        """Windows over all records of the stream. Not part of this version."""
+        return AllWindowedStream(self, window_assigner)
+
+    def cache(self) -> NoReturn:
+        """Keeps the stream's records for later jobs. Not part of this version."""
+        raise NotImplementedError("cache: cached streams are not part of this version")
+
+    # --- recording -----------------------------------------------------------------------------------------
+
+    def _transform(self, name: str, operator: Any, output_type: TypeInformation | None) -> DataStream:
+        recorded = OneInputTransformation(self._transformation, name, operator, output_type)
+        self._env._record(recorded)
+        return DataStream(self._env, recorded)
+
+    def _sink(self, name: str, operator: Any) -> DataStreamSink:
+        recorded = SinkTransformation(self._transformation, name, operator)
+        self._env._record(recorded)
+        return DataStreamSink(self._env, recorded)
+
+    def _partition(self, partitioner: StreamPartitioner) -> DataStream:
+        return DataStream(self._env, PartitionTransformation(self._transformation, partitioner))
+
+    def _settings(self, method: str) -> OperatorSettings:
+        """The settings of the operator that makes this stream; a partitioning or union is no operator."""
+        if not isinstance(self._transformation, PhysicalTransformation):
+            raise InvalidProgramException(
+                f"{method}() is for operators, and this stream is a {_virtual_name(self._transformation)}: "
+                "call it on the operator before or after"
+            )
+        return OperatorSettings(self._env, self._transformation)
+
+    def _same_environment(self, operator: str, other: DataStream) -> None:
+        if other._env is not self._env:
+            raise InvalidProgramException(f"{operator}: the streams belong to different environments")
+
+
+class _OneField:
+    """A tuple of one field."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def __call__(self, value: Any) -> tuple[Any]:
+        return (value[self._index],)
+
+
+def checked_function(operator: str, func: Any, kind: type[Any]) -> Any:
+    """A function object of that kind, or any callable; refuses all else, and classes given in place of
+    instances."""
+    if isinstance(func, kind):
+        return func
+    if isinstance(func, type) and issubclass(func, kind):
+        raise TypeError(f"{operator}: give an instance, {func.__name__}(), not the class {func.__name__}")
+    if not callable(func):
+        raise TypeError(f"{operator}: expected a {kind.__name__} or a callable, got {func!r}")
+    # The runtime looks for methods by name; behind a partial, a callable is nothing but a callable.
+    return functools.partial(func) if any(hasattr(func, method) for method in _OBJECT_METHODS) else func
+
+
+def check_watermark_strategy(operator: str, strategy: Any) -> None:
+    """Refuses what is no watermark strategy."""
+    if not isinstance(strategy, WatermarkStrategy):
+        raise TypeError(f"{operator}: expected a WatermarkStrategy, got {strategy!r}")
+
+
+def _virtual_name(transformation: Transformation) -> str:
+    if isinstance(transformation, PartitionTransformation):
+        return f"partitioning ({transformation.partitioner.ship_strategy.lower()})"
+    return "union" if isinstance(transformation, UnionTransformation) else "side output"
+
+
+# At the end, since these need the class above: they make the one module that PyFlink has of all streams.
+from flintstream.datastream.connected_streams import (  # noqa: E402
+    BroadcastConnectedStream,
+    BroadcastStream,
+    ConnectedStreams,
+)
+from flintstream.datastream.keyed_stream import KeyedStream  # noqa: E402
+from flintstream.datastream.windowed_stream import AllWindowedStream, WindowedStream  # noqa: E402
+
+__all__ = [
+    "AllWindowedStream",
+    "BroadcastConnectedStream",
+    "BroadcastStream",
+    "CloseableIterator",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "KeyedStream",
+    "WindowedStream",
+]

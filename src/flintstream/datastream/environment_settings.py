@@ -1,0 +1,343 @@
+"""EnvironmentSettings: the half of the environment that keeps what a program sets.
+
+Whatever Flink has a configuration key for lives in the configuration, so that a method and a key are one
+setting.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import warnings
+from typing import Any, TypeVar
+
+from flintstream.common.configuration import Configuration, load_configuration
+from flintstream.common.execution_config import ExecutionConfig
+from flintstream.datastream.checkpoint_config import CheckpointConfig
+from flintstream.datastream.checkpointing_mode import CheckpointingMode
+from flintstream.datastream.execution_mode import RuntimeExecutionMode
+from flintstream.datastream.slot_sharing_group import SlotSharingGroup
+from flintstream.graph.errors import InvalidProgramException
+
+E = TypeVar("E", bound="EnvironmentSettings")
+
+OVERRIDES_VARIABLE = "FLINT_CONF_OVERRIDES"
+# The same as those of flintstream.spark.session, which is not imported while a program only builds its graph.
+_MASTER_VARIABLES = ("FLINT_SPARK_MASTER", "SPARK_MASTER", "MASTER")
+_LOCAL_MASTER = re.compile(r"local(?:\[(?P<cores>\d+|\*)(?:,\s*\d+)?\])?")
+
+_RUNTIME_MODE = "execution.runtime-mode"
+_BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
+_BUFFER_TIMEOUT_ENABLED = "execution.buffer-timeout.enabled"
+_CHAINING = "pipeline.operator-chaining.enabled"
+_CHAINING_MAX_PARALLELISM = "pipeline.operator-chaining.chain-operators-with-different-max-parallelism"
+_SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
+_CHANGELOG = "state.changelog.enabled"
+_DEFAULT_BUFFER_TIMEOUT = 100
+
+
+class EnvironmentSettings:
+    """What a program sets for all its operators and for its jobs."""
+
+    _default_local_parallelism: int | None = None
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self._configuration = Configuration(configuration)
+        self._execution_config = ExecutionConfig(self._configuration)
+        self._checkpoint_config = CheckpointConfig(self._configuration)
+        self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
+        self._python_files: list[str] = []
+        self._python_requirements: tuple[str, str | None] | None = None
+        self._python_archives: list[tuple[str, str | None]] = []
+        self._python_executable: str | None = None
+        self._cached_files: dict[str, str] = {}
+
+    # --- configuration -------------------------------------------------------------------------------------
+
+    def get_config(self) -> ExecutionConfig:
+        """The settings of the program: `env.get_config().set_auto_watermark_interval(50)`."""
+        return self._execution_config
+
+    def configure(self, configuration: Configuration) -> None:
+        """Takes over all settings of a configuration: `env.configure(Configuration.from_dict({...}))`."""
+        if not isinstance(configuration, Configuration):
+            raise TypeError(f"configure: expected a Configuration, got {configuration!r}")
+        self._configuration.add_all(configuration)
+
+    def get_configuration(self) -> Configuration:
+        """A copy of all settings by key."""
+        return Configuration(self._configuration)
+
+    # --- parallelism ---------------------------------------------------------------------------------------
+
+    def set_parallelism(self: E, parallelism: int) -> E:
+        """How many subtasks an operator has that does not say otherwise; -1 for the number of cores.
+
+        Example::
+
+            env.set_parallelism(4)
+        """
+        if (
+            isinstance(parallelism, bool)
+            or not isinstance(parallelism, int)
+            or (parallelism < 1 and parallelism != -1)
+        ):
+            raise InvalidProgramException(
+                "The parallelism of the environment must be an integer of at least 1, or -1 for the "
+                f"default, got {parallelism!r}."
+            )
+        self._execution_config.set_parallelism(parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """How many subtasks an operator has that does not say otherwise."""
+        configured = self._execution_config.get_parallelism()
+        return (
+            self._default_parallelism() if configured == ExecutionConfig.PARALLELISM_DEFAULT else configured
+        )
+
+    def set_max_parallelism(self: E, max_parallelism: int) -> E:
+        """The number of key groups, and so the upper bound for rescaling: `env.set_max_parallelism(256)`."""
+        self._execution_config.set_max_parallelism(max_parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """The number of key groups; -1 if it is not set."""
+        return self._execution_config.get_max_parallelism()
+
+    def get_default_local_parallelism(self) -> int:
+        """The parallelism on a local Spark master where none is set: what was set, else the number of cores.
+        The parallelism on a local Spark master where none is set: what was set, else the number of cores."""
+        return self._default_local_parallelism or os.cpu_count() or 1
+
+    def set_default_local_parallelism(self, parallelism: int) -> None:
+        """The parallelism on a local Spark master where none is set, for all environments of the program."""
+        if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
+            raise ValueError(
+                f"set_default_local_parallelism: expected an integer of at least 1, got {parallelism!r}"
+            )
+        EnvironmentSettings._default_local_parallelism = parallelism
+
+    def _default_parallelism(self) -> int:
+        master = self._spark_master()
+        local = _LOCAL_MASTER.fullmatch(master)
+        if local and self._default_local_parallelism:
+            return self._default_local_parallelism
+        cores = (local["cores"] or "1") if local else "*"
+        return (os.cpu_count() or 1) if cores == "*" else max(int(cores), 1)
+
+    def _spark_master(self) -> str:
+        """The master that the job will run on: that of a Spark that runs already, else the configured one."""
+        context_class = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+        context = getattr(context_class, "_active_spark_context", None)
+        if context is not None:
+            return str(context.master)
+        variables = (os.environ.get(name) for name in _MASTER_VARIABLES)
+        return self._configuration.get_string("spark.master", None) or next(
+            filter(None, variables), "local[*]"
+        )
+
+    # --- how operators run ---------------------------------------------------------------------------------
+
+    def set_runtime_mode(self: E, execution_mode: RuntimeExecutionMode) -> E:
+        """As a stream or as a batch: `env.set_runtime_mode(RuntimeExecutionMode.BATCH)`."""
+        if not isinstance(execution_mode, RuntimeExecutionMode):
+            raise TypeError(f"set_runtime_mode: expected one of RuntimeExecutionMode, got {execution_mode!r}")
+        self._configuration.set_string(_RUNTIME_MODE, execution_mode.name)
+        return self
+
+    def _runtime_mode(self) -> RuntimeExecutionMode:
+        text = self._configuration.get_string(_RUNTIME_MODE, "STREAMING") or "STREAMING"
+        try:
+            return RuntimeExecutionMode[text.strip().upper()]
+        except KeyError:
+            names = ", ".join(mode.name for mode in RuntimeExecutionMode)
+            raise ValueError(
+                f"Could not read the value {text!r} of '{_RUNTIME_MODE}': expected one of {names}."
+            ) from None
+
+    def set_buffer_timeout(self: E, timeout_millis: int) -> E:
+        """How long records may wait in a block that is not full; -1 until it is full.
+
+        Example::
+
+            env.set_buffer_timeout(50)
+        """
+        if isinstance(timeout_millis, bool) or not isinstance(timeout_millis, int) or timeout_millis < -1:
+            raise ValueError(
+                f"set_buffer_timeout: expected milliseconds, at least -1, got {timeout_millis!r}"
+            )
+        self._configuration.set_boolean(_BUFFER_TIMEOUT_ENABLED, timeout_millis != -1)
+        if timeout_millis != -1:
+            self._configuration.set_string(_BUFFER_TIMEOUT, f"{timeout_millis} ms")
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        """How long records may wait in a block that is not full, in milliseconds; -1 until it is full."""
+        if not self._configuration.get_boolean(_BUFFER_TIMEOUT_ENABLED, True):
+            return -1
+        timeout = self._configuration.get_duration(_BUFFER_TIMEOUT, None)
+        return _DEFAULT_BUFFER_TIMEOUT if timeout is None else timeout.to_millis()
+
+    def disable_operator_chaining(self: E) -> E:
+        """Every operator runs in a task of its own: `env.disable_operator_chaining()`."""
+        self._configuration.set_boolean(_CHAINING, False)
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        """Whether operators are chained where possible."""
+        return bool(self._configuration.get_boolean(_CHAINING, True))
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Whether operators are chained that differ in their max parallelism."""
+        return bool(self._configuration.get_boolean(_CHAINING_MAX_PARALLELISM, True))
+
+    def register_slot_sharing_group(self: E, slot_sharing_group: SlotSharingGroup) -> E:
+        """The resources of a group, for operators that name it."""
+        if not isinstance(slot_sharing_group, SlotSharingGroup):
+            raise TypeError(
+                f"register_slot_sharing_group: expected a SlotSharingGroup, got {slot_sharing_group!r}"
+            )
+        self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
+        return self
+
+    # --- checkpoints ---------------------------------------------------------------------------------------
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """When and how checkpoints are taken.
+
+        Example::
+
+            env.get_checkpoint_config().set_checkpoint_timeout(60_000)
+        """
+        return self._checkpoint_config
+
+    def enable_checkpointing(self: E, interval: int, mode: CheckpointingMode | None = None) -> E:
+        """Takes a checkpoint every so many milliseconds: `env.enable_checkpointing(10_000)`."""
+        self._checkpoint_config.set_checkpoint_interval(interval)
+        if mode is not None:
+            self._checkpoint_config.set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_interval(self) -> int:
+        """How often a checkpoint is taken, in milliseconds; -1 if never."""
+        return self._checkpoint_config.get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """What checkpoints guarantee."""
+        return self._checkpoint_config.get_checkpointing_mode()
+
+    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
+        """What checkpoints guarantee."""
+        return self._checkpoint_config.get_checkpointing_mode()
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Whether unaligned checkpoints were asked for."""
+        return self._checkpoint_config.is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Whether unaligned checkpoints were insisted on."""
+        return self._checkpoint_config.is_force_unaligned_checkpoints()
+
+    def enable_changelog_state_backend(self: E, enabled: bool) -> E:
+        """Kept for programs that call it: heap snapshots are incremental anyway."""
+        self._configuration.set_boolean(_CHANGELOG, bool(enabled))
+        return self
+
+    def is_changelog_state_backend_enabled(self) -> bool | None:
+        """What was set; None if nothing was."""
+        return self._configuration.get_boolean(_CHANGELOG, None)
+
+    def set_default_savepoint_directory(self: E, directory: str) -> E:
+        """Where savepoints go that do not say otherwise.
+
+        Example::
+
+            env.set_default_savepoint_directory("/data/savepoints")
+        """
+        self._configuration.set_string(_SAVEPOINT_DIRECTORY, directory)
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        """Where savepoints go that do not say otherwise."""
+        return self._configuration.get_string(_SAVEPOINT_DIRECTORY, None)
+
+    # --- what user code needs ------------------------------------------------------------------------------
+
+    def add_python_file(self, file_path: str) -> None:
+        """A file, package or zip that functions import: `env.add_python_file("lib/parsing.py")`."""
+        self._python_files.append(_path("add_python_file", file_path))
+
+    def set_python_requirements(
+        self, requirements_file_path: str, requirements_cache_dir: str | None = None
+    ) -> None:
+        """A `requirements.txt` to install for functions, perhaps from a directory of packages."""
+        self._python_requirements = (
+            _path("set_python_requirements", requirements_file_path),
+            None
+            if requirements_cache_dir is None
+            else _path("set_python_requirements", requirements_cache_dir),
+        )
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """An archive to unpack where functions run: `env.add_python_archive("model.zip", "model")`."""
+        self._python_archives.append((_path("add_python_archive", archive_path), target_dir))
+
+    def set_python_executable(self, python_exec: str) -> None:
+        """The Python that functions run with: `env.set_python_executable("/opt/venv/bin/python")`."""
+        self._python_executable = _path("set_python_executable", python_exec)
+
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
+        """A file for all subtasks, found with `runtime_context.get_distributed_cache().get_file(name)`."""
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"register_cached_file: name must be a non-empty string, got {name!r}")
+        self._cached_files[name] = _path("register_cached_file", file_path)
+
+    def add_jars(self, *jars_path: str) -> None:
+        """Kept for programs that call it: Flink's jars are not used, since connectors here are not Java."""
+        _warn_of_jars("add_jars", jars_path)
+
+    def add_classpaths(self, *classpaths: str) -> None:
+        """Kept for programs that call it: Flink's jars are not used, since connectors here are not Java."""
+        _warn_of_jars("add_classpaths", classpaths)
+
+
+def effective_configuration(given: Configuration | None) -> Configuration:
+    """The settings a new environment starts with: of the file, then of the command line, then of the program.
+    The settings a new environment starts with: of the file, then of the command line, then of the program."""
+    configuration = load_configuration()
+    configuration.add_all(Configuration.from_dict(_overrides()))
+    if given is not None:
+        if not isinstance(given, Configuration):
+            raise TypeError(f"get_execution_environment: expected a Configuration, got {given!r}")
+        configuration.add_all(given)
+    return configuration
+
+
+def _overrides() -> dict[str, Any]:
+    text = os.environ.get(OVERRIDES_VARIABLE)
+    if not text:
+        return {}
+    try:
+        overrides = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"${OVERRIDES_VARIABLE} is not JSON: {error}: {text!r}") from error
+    if not isinstance(overrides, dict):
+        raise ValueError(f"${OVERRIDES_VARIABLE} must be a JSON object, got {text!r}")
+    return overrides
+
+
+def _path(method: str, path: str) -> str:
+    if not isinstance(path, (str, os.PathLike)) or not str(path):
+        raise TypeError(f"{method}: expected a path, got {path!r}")
+    return os.fspath(path)
+
+
+def _warn_of_jars(method: str, jars: tuple[str, ...]) -> None:
+    warnings.warn(
+        f"{method}: Flintstream does not use Flink's jars ({', '.join(map(str, jars))}); its connectors "
+        "need none, and jars for Spark go into the option spark.jars",
+        stacklevel=3,
+    )

@@ -1,0 +1,228 @@
+"""KeyedStream: a stream whose functions have state of each record's key. Imported from
+`flintstream.datastream`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from flintstream.common.typeinfo import TypeInformation
+from flintstream.datastream.aggregations import Position, aggregation
+from flintstream.datastream.data_stream import DataStream, OutputType, checked_function
+from flintstream.datastream.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    ReduceFunction,
+)
+from flintstream.datastream.settings import declared_output_type
+from flintstream.datastream.window import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    WindowAssigner,
+)
+from flintstream.graph.errors import InvalidProgramException
+from flintstream.runtime.operators.keyed import ReduceOperator, RichOperator
+from flintstream.runtime.operators.process import ProcessOperator
+
+if TYPE_CHECKING:
+    from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from flintstream.datastream.windowed_stream import WindowedStream
+    from flintstream.graph.partitioners import StreamPartitioner
+    from flintstream.graph.transformations import PartitionTransformation
+
+
+class KeyedStream(DataStream):
+    """What `key_by` gives: functions see their records with state of the record's key.
+
+    Example::
+
+        clicks.key_by(lambda click: click.user).sum("amount")
+    """
+
+    class AccumulateType(Enum):
+        """The kinds of rolling aggregates."""
+
+        MIN = 1
+        MAX = 2
+        MIN_BY = 3
+        MAX_BY = 4
+        SUM = 5
+
+    def __init__(
+        self,
+        env: StreamExecutionEnvironment,
+        transformation: PartitionTransformation,
+        origin_stream: DataStream,
+    ) -> None:
+        super().__init__(env, transformation)
+        self._origin_stream = origin_stream
+
+    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: OutputType = None) -> DataStream:
+        """One result for each record; a `MapFunction` has state of the key.
+
+        Example::
+
+            keyed.map(Count(), Types.LONG())
+        """
+        if not isinstance(func, MapFunction):
+            return super().map(func, output_type)
+        operator = RichOperator(func, "map", ("map",), True)
+        return self._transform("Map", operator, declared_output_type("map", output_type))
+
+    def flat_map(
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: OutputType = None
+    ) -> DataStream:
+        """Any number of results for each record; a `FlatMapFunction` has state of the key."""
+        if not isinstance(func, FlatMapFunction):
+            return super().flat_map(func, output_type)
+        operator = RichOperator(func, "flat_map", ("flat_map",), True)
+        return self._transform("Flat Map", operator, declared_output_type("flat_map", output_type))
+
+    def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
+        """Keeps the records for which the function is true; a `FilterFunction` has state of the key."""
+        if not isinstance(func, FilterFunction):
+            return super().filter(func)
+        operator = RichOperator(func, "filter", ("filter",), True)
+        return self._transform("Filter", operator, self._transformation.output_type)
+
+    def process(self, func: KeyedProcessFunction, output_type: OutputType = None) -> DataStream:  # type: ignore[override]
+        """Any number of results for each record, with state, timers and side outputs.
+
+        Example::
+
+            keyed.process(Match())
+        """
+        if not isinstance(func, KeyedProcessFunction):
+            raise TypeError(f"process: a keyed stream needs a KeyedProcessFunction, got {func!r}")
+        declared = declared_output_type("process", output_type)
+        return self._transform("KeyedProcess", ProcessOperator(func, True), declared)
+
+    def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
+        """Combines each record with the result so far of its key, and emits that: `keyed.reduce(max)`.
+
+        In batch mode only the last result of each key is emitted.
+        """
+        function = checked_function("reduce", func, ReduceFunction)
+        return self._transform("Keyed Reduce", ReduceOperator(function), self._transformation.output_type)
+
+    def sum(self, position_to_sum: Position = 0) -> DataStream:
+        """The running sum of a field, by position or name: `keyed.sum(1)`.
+
+        The other fields are those of the first record of the key; on plain values the field is the value
+        itself.
+        """
+        return self._aggregate("sum", position_to_sum)
+
+    def min(self, position_to_min: Position = 0) -> DataStream:
+        """The smallest value so far of a field; the other fields are those of the key's first record.
+
+        Example::
+
+            keyed.min(1)
+        """
+        return self._aggregate("min", position_to_min)
+
+    def max(self, position_to_max: Position = 0) -> DataStream:
+        """The largest value so far of a field; the other fields are those of the key's first record.
+
+        Example::
+
+            keyed.max(1)
+        """
+        return self._aggregate("max", position_to_max)
+
+    def min_by(self, position_to_min_by: Position = 0) -> DataStream:
+        """The record with the smallest value so far of a field, the first of equal ones.
+
+        Example::
+
+            keyed.min_by("price")
+        """
+        return self._aggregate("min_by", position_to_min_by)
+
+    def max_by(self, position_to_max_by: Position = 0) -> DataStream:
+        """The record with the largest value so far of a field, the first of equal ones.
+
+        Example::
+
+            keyed.max_by("price")
+        """
+        return self._aggregate("max_by", position_to_max_by)
+
+    def key_by(
+        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
+    ) -> KeyedStream:
+        """Other keys for the same records: `keyed.key_by(lambda click: click.page)`."""
+        return self._origin_stream.key_by(key_selector, key_type)
+
+    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+        """Windows of each key: `keyed.window(TumblingEventTimeWindows.of(Time.minutes(1)))`."""
+        from flintstream.datastream.windowed_stream import WindowedStream
+
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of so many records of each key, which start every `slide` records.
+
+        Example::
+
+            keyed.count_window(100)
+        """
+        if slide == 0:
+            return self.window(CountTumblingWindowAssigner(size))
+        return self.window(CountSlidingWindowAssigner(size, slide))
+
+    def _aggregate(self, name: str, position: Position) -> DataStream:
+        function = aggregation(name, position, self._transformation.output_type)
+        return self._transform(
+            "Keyed Aggregation", ReduceOperator(function), self._transformation.output_type
+        )
+
+    # --- what keys forbid ----------------------------------------------------------------------------------
+
+    def shuffle(self) -> NoReturn:
+        """Refused: the keys decide which subtask a record goes to."""
+        self._refuse_partitioning("shuffle")
+
+    def rebalance(self) -> NoReturn:
+        """Refused: the keys decide which subtask a record goes to."""
+        self._refuse_partitioning("rebalance")
+
+    def rescale(self) -> NoReturn:
+        """Refused: the keys decide which subtask a record goes to."""
+        self._refuse_partitioning("rescale")
+
+    def forward(self) -> NoReturn:
+        """Refused: the keys decide which subtask a record goes to."""
+        self._refuse_partitioning("forward")
+
+    def global_(self) -> NoReturn:
+        """Refused: the keys decide which subtask a record goes to."""
+        self._refuse_partitioning("global_")
+
+    def broadcast(self, *args: Any) -> NoReturn:
+        """Refused: the keys decide which subtask a record goes to."""
+        self._refuse_partitioning("broadcast")
+
+    def partition_custom(self, partitioner: Any, key_selector: Any) -> NoReturn:
+        """Refused: the keys decide which subtask a record goes to."""
+        self._refuse_partitioning("partition_custom")
+
+    def cache(self) -> NoReturn:
+        """Refused: cache the stream before `key_by`."""
+        raise InvalidProgramException(
+            "cache() is not possible on a keyed stream: cache the stream before key_by()"
+        )
+
+    def _partition(self, partitioner: StreamPartitioner) -> NoReturn:
+        self._refuse_partitioning(partitioner.ship_strategy.lower())
+
+    def _refuse_partitioning(self, method: str) -> NoReturn:
+        raise InvalidProgramException(
+            f"{method}() is not possible on a keyed stream, whose partitioning is given by its keys: "
+            f"call it before key_by()"
+        )

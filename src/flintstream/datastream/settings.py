@@ -1,0 +1,100 @@
+"""The settings that any operator has, checked; streams and sinks offer them as methods."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from flintstream.common.typeinfo import RowTypeInfo, TypeInformation
+from flintstream.datastream.slot_sharing_group import SlotSharingGroup
+from flintstream.graph.errors import InvalidProgramException
+from flintstream.graph.transformations import ChainingStrategy, Transformation
+
+if TYPE_CHECKING:
+    from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+_UID_HASH = re.compile(r"[0-9a-fA-F]{32}")
+
+
+class OperatorSettings:
+    """Changes the settings of a recorded operator."""
+
+    def __init__(self, env: StreamExecutionEnvironment, transformation: Transformation) -> None:
+        self._env = env
+        self._transformation = transformation
+
+    def name(self, name: str) -> None:
+        """The name in plans, logs and metrics."""
+        self._transformation.name = self._text("name", name)
+
+    def uid(self, uid: str) -> None:
+        """The stable id of the operator's state."""
+        self._transformation.uid = self._text("uid", uid)
+
+    def uid_hash(self, uid_hash: str) -> None:
+        """The operator id itself."""
+        if not isinstance(uid_hash, str) or not _UID_HASH.fullmatch(uid_hash):
+            raise self._refused("set_uid_hash", "needs 32 hexadecimal digits", uid_hash)
+        self._transformation.uid_hash = uid_hash
+
+    def description(self, description: str) -> None:
+        """A longer text for plans."""
+        self._transformation.description = self._text("set_description", description)
+
+    def parallelism(self, parallelism: int) -> None:
+        """The number of subtasks; -1 for the environment's default."""
+        default = parallelism == -1 and not self._transformation.non_parallel
+        self._transformation.parallelism = None if default else parallelism
+
+    def max_parallelism(self, max_parallelism: int) -> None:
+        """The number of key groups."""
+        if max_parallelism is None:
+            raise self._refused("set_max_parallelism", "needs an integer", max_parallelism)
+        self._transformation.max_parallelism = max_parallelism
+
+    def force_non_parallel(self) -> None:
+        """Exactly one subtask."""
+        self._transformation.force_non_parallel()
+
+    def buffer_timeout(self, timeout_millis: int) -> None:
+        """How long records may wait in a block; -1 for the environment's default."""
+        if isinstance(timeout_millis, bool) or not isinstance(timeout_millis, int) or timeout_millis < -1:
+            raise self._refused("set_buffer_timeout", "needs milliseconds, at least -1", timeout_millis)
+        self._transformation.buffer_timeout = None if timeout_millis == -1 else timeout_millis
+
+    def start_new_chain(self) -> None:
+        """Not chained to the operator before."""
+        self._transformation.chaining = ChainingStrategy.HEAD
+
+    def disable_chaining(self) -> None:
+        """Not chained at all."""
+        self._transformation.chaining = ChainingStrategy.NEVER
+
+    def slot_sharing_group(self, group: str | SlotSharingGroup) -> None:
+        """The group whose slots the operator's subtasks share."""
+        if isinstance(group, SlotSharingGroup):
+            self._env.register_slot_sharing_group(group)
+            group = group.get_name()
+        self._transformation.slot_sharing_group = self._text("slot_sharing_group", group)
+
+    def _text(self, setting: str, value: str) -> str:
+        if not isinstance(value, str) or not value:
+            raise self._refused(setting, "needs a non-empty string", value)
+        return value
+
+    def _refused(self, setting: str, why: str, value: Any) -> InvalidProgramException:
+        return InvalidProgramException(
+            f"{setting}() of operator '{self._transformation.name}' {why}, got {value!r}."
+        )
+
+
+def declared_output_type(operator: str, output_type: Any) -> TypeInformation | None:
+    """The type given as `output_type`: None, a type, or a list of types, which means a row of them."""
+    if output_type is None or isinstance(output_type, TypeInformation):
+        return output_type
+    if isinstance(output_type, list) and all(isinstance(kind, TypeInformation) for kind in output_type):
+        return RowTypeInfo(output_type)
+    raise TypeError(
+        f"{operator}: output_type must be one of Types, such as Types.STRING(), or a list of them, "
+        f"got {output_type!r}"
+    )

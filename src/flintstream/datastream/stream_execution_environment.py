@@ -1,0 +1,316 @@
+"""StreamExecutionEnvironment: where a program begins, and from where its jobs are started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from flintstream.common.configuration import Configuration
+from flintstream.common.job_client import JobClient
+from flintstream.common.job_execution_result import JobExecutionResult
+from flintstream.common.typeinfo import TypeInformation, Types
+from flintstream.common.watermark_strategy import WatermarkStrategy
+from flintstream.datastream.connectors.base import Source
+from flintstream.datastream.data_stream import DataStream, check_watermark_strategy
+from flintstream.datastream.environment_settings import EnvironmentSettings, effective_configuration
+from flintstream.datastream.execution_mode import RuntimeExecutionMode
+from flintstream.datastream.io_functions import ParallelSourceFunction, SourceFunction, declared_type
+from flintstream.datastream.settings import declared_output_type
+from flintstream.graph.errors import InvalidProgramException
+from flintstream.graph.execution_graph import ExecutionGraph
+from flintstream.graph.job_graph import JobGraph, build_job_graph
+from flintstream.graph.printers import to_json, to_text
+from flintstream.graph.stream_graph import (
+    DEFAULT_JOB_NAME,
+    StreamGraph,
+    StreamGraphConfig,
+    StreamGraphGenerator,
+)
+from flintstream.graph.transformations import PhysicalTransformation, SourceTransformation, Transformation
+from flintstream.runtime.operators.source_function import SourceFunctionOperator
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flintstream.jobmaster.submission import JobSettings
+
+__all__ = ["StreamExecutionEnvironment"]
+
+PLAN_ONLY_VARIABLE = "FLINT_PLAN_ONLY"
+
+
+class StreamExecutionEnvironment(EnvironmentSettings):
+    """Makes streams of sources, records what a program does with them, and runs it.
+
+    Example::
+
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.from_collection(["a", "b", "a"]).map(lambda word: (word, 1)).print()
+        env.execute("words")
+    """
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        super().__init__(configuration)
+        self._transformations: list[Transformation] = []
+
+    @staticmethod
+    def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
+        """An environment with the settings of the configuration file, the command line, and `configuration`.
+
+        Later ones win: `get_execution_environment(Configuration.from_dict({"parallelism.default": 4}))`.
+        """
+        return StreamExecutionEnvironment(effective_configuration(configuration))
+
+    # --- sources -------------------------------------------------------------------------------------------
+
+    def from_collection(
+        self, collection: Iterable[Any], type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """The elements of a collection, in order, in one subtask.
+
+        Example::
+
+            env.from_collection([1, 2], Types.INT())
+        """
+        from flintstream.datastream.connectors.collection import CollectionSource
+
+        declared = declared_output_type("from_collection", type_info)
+        try:
+            values = list(collection)
+        except TypeError as error:
+            raise TypeError(f"from_collection: expected a collection, got {collection!r}: {error}") from error
+        if declared is not None:
+            try:
+                values = declared.coerce(values)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"from_collection: an element does not fit {declared}: {error}") from error
+        source = CollectionSource(values)
+        return self._add_source(
+            "Collection Source", source.create_operator(None), source, True, declared, False
+        )
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """The records of a connector's source.
+
+        Example::
+
+            env.from_source(NumberSequenceSource(1, 100), WatermarkStrategy.no_watermarks(), "numbers")
+        """
+        if not isinstance(source, Source):
+            raise TypeError(
+                f"from_source: expected a Source of flintstream.datastream.connectors, got {source!r}"
+            )
+        check_watermark_strategy("from_source", watermark_strategy)
+        declared = declared_output_type("from_source", type_info) or source.produced_type
+        operator = source.create_operator(watermark_strategy)
+        return self._add_source(source_name, operator, source, source.bounded, declared, True)
+
+    def add_source(
+        self,
+        source_func: SourceFunction,
+        source_name: str = "Custom Source",
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """The records of a source function in Python: `env.add_source(Numbers(), "numbers", Types.LONG())`.
+
+        It has one subtask, unless it is a `ParallelSourceFunction`.
+        """
+        if not isinstance(source_func, SourceFunction):
+            raise TypeError(f"add_source: expected a SourceFunction, got {source_func!r}")
+        if type(source_func).run is SourceFunction.run:
+            raise TypeError(f"add_source: {type(source_func).__name__} does not define run(self, ctx)")
+        declared = declared_output_type("add_source", type_info) or declared_type(source_func)
+        operator = SourceFunctionOperator(source_func)
+        parallel = isinstance(source_func, ParallelSourceFunction)
+        return self._add_source(source_name, operator, source_func, False, declared, parallel)
+
+    def from_sequence(self, start: int, end: int) -> DataStream:
+        """The integers from `start` to `end`, both included: `env.from_sequence(1, 1000)`."""
+        from flintstream.datastream.connectors.number_seq import NumberSequenceSource
+
+        source = NumberSequenceSource(start, end)
+        return self.from_source(source, WatermarkStrategy.no_watermarks(), "Sequence Source")
+
+    def generate_sequence(self, start: int, end: int) -> DataStream:
+        """The older name of `from_sequence`."""
+        return self.from_sequence(start, end)
+
+    def from_spark(
+        self,
+        df: DataFrame,
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str = "Spark DataFrame",
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """The rows of any Spark DataFrame: `env.from_spark(spark.read.parquet("/data/orders"))`."""
+        from flintstream.datastream.connectors.spark import SparkDataFrameSource
+
+        strategy = watermark_strategy or WatermarkStrategy.no_watermarks()
+        return self.from_source(SparkDataFrameSource(df), strategy, source_name, type_info)
+
+    def socket_text_stream(
+        self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0
+    ) -> DataStream:
+        r"""The lines that a socket sends: `env.socket_text_stream("localhost", 9999)`, with `nc -lk 9999`
+        there.
+
+        `max_retry` is for how many seconds to try again when the connection ends; 0 for not at all, -1 for
+        ever. What was
+        sent cannot be read again after a failure.
+        """
+        from flintstream.datastream.connectors.socket import SocketTextSource
+
+        source = SocketTextSource(hostname, port, delimiter, max_retry)
+        stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Socket Stream", Types.STRING())
+        return stream.force_non_parallel()
+
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
+        """The lines of a file, or of all files in a directory: `env.read_text_file("/data/words.txt")`."""
+        from flintstream.datastream.connectors.file_system import FileSource, StreamFormat
+
+        line_format = StreamFormat.text_line_format(charset_name)
+        source = FileSource.for_record_stream_format(line_format, file_path).build()
+        return self.from_source(source, WatermarkStrategy.no_watermarks(), "Text File Source", Types.STRING())
+
+    def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> NoReturn:
+        """Not part of this version: `InputFormat`s are Java objects; use `from_source` with a `FileSource`.
+        Not part of this version: `InputFormat`s are Java objects; use `from_source` with a `FileSource`."""
+        raise NotImplementedError(
+            f"create_input({input_format!r}): input formats are not part of this version: use from_source()"
+        )
+
+    def _add_source(
+        self,
+        name: str,
+        operator: Any,
+        source: Any,
+        bounded: bool,
+        output_type: TypeInformation | None,
+        parallel: bool,
+    ) -> DataStream:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"The name of a source must be a non-empty string, got {name!r}.")
+        transformation = SourceTransformation(name, operator, source, bounded, output_type)
+        if not parallel:
+            transformation.force_non_parallel()
+        return DataStream(self, transformation)
+
+    # --- graphs --------------------------------------------------------------------------------------------
+
+    def _record(self, transformation: PhysicalTransformation) -> None:
+        """Remembers an operator for the next job."""
+        self._transformations.append(transformation)
+
+    def generate_stream_graph(
+        self, clear_transformations: bool = False, job_name: str | None = None
+    ) -> StreamGraph:
+        """The operators recorded so far and the edges between them, with everything decided."""
+        max_parallelism = self.get_max_parallelism()
+        config = StreamGraphConfig(
+            job_name=job_name or self._configuration.get_string("pipeline.name", None) or DEFAULT_JOB_NAME,
+            parallelism=self.get_parallelism(),
+            max_parallelism=None if max_parallelism == -1 else max_parallelism,
+            chaining=self.is_chaining_enabled(),
+            chain_different_max_parallelism=(
+                self.is_chaining_of_operators_with_different_max_parallelism_enabled()
+            ),
+            auto_generate_uids=self._execution_config.has_auto_generated_uids_enabled(),
+            buffer_timeout=self.get_buffer_timeout(),
+        )
+        graph = StreamGraphGenerator(self._transformations, config).generate()
+        if clear_transformations:
+            self._transformations.clear()
+        return graph
+
+    def get_job_graph(self, job_name: str | None = None) -> JobGraph:
+        """The operators recorded so far, chained into tasks: `to_text(env.get_job_graph())` draws it."""
+        return build_job_graph(self.generate_stream_graph(job_name=job_name))
+
+    def get_execution_plan(self) -> str:
+        """The operators recorded so far as JSON, in Flink's form.
+
+        json.loads(env.get_execution_plan())["nodes"]
+        """
+        return to_json(self.generate_stream_graph())
+
+    # --- running -------------------------------------------------------------------------------------------
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Runs what is recorded, and waits for the end; raises the job's failure: `env.execute("my job")`.
+
+        Control-C cancels the job.
+        """
+        client = self.execute_async(job_name)
+        try:
+            result: JobExecutionResult = client.get_job_execution_result().result()
+        except KeyboardInterrupt:
+            client.cancel().result()
+            raise
+        return result
+
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """Starts what is recorded, and returns at once: `client = env.execute_async("my job")`."""
+        graph = self.generate_stream_graph(True, job_name)
+        batch_mode = self._is_batch(graph)
+        if os.environ.get(PLAN_ONLY_VARIABLE) == "1":
+            print(to_text(ExecutionGraph(build_job_graph(graph))), end="", flush=True)
+            raise SystemExit(0)
+        from flintstream.jobmaster.submission import submit
+
+        return submit(graph, self._job_settings(graph.job_name, batch_mode))
+
+    def close(self) -> None:
+        """Forgets what is recorded. Jobs that run go on, and Spark stays for other environments."""
+        self._transformations.clear()
+
+    def _is_batch(self, graph: StreamGraph) -> bool:
+        mode = self._runtime_mode()
+        if mode is RuntimeExecutionMode.BATCH and not graph.is_bounded:
+            names = ", ".join(f"'{node.name}'" for node in graph.sources if not node.bounded)
+            raise InvalidProgramException(
+                f"The runtime mode is BATCH, which needs sources that end, and these do not: {names}. "
+                "Set execution.runtime-mode to STREAMING or AUTOMATIC."
+            )
+        return mode is not RuntimeExecutionMode.STREAMING and graph.is_bounded
+
+    def _job_settings(self, job_name: str, batch_mode: bool) -> JobSettings:
+        from flintstream.jobmaster.submission import JobSettings
+
+        configured = self._configuration
+        return JobSettings(
+            job_name=job_name,
+            configuration=configured.to_dict(),
+            batch_mode=batch_mode,
+            parameters=self._execution_config.get_global_job_parameters(),
+            python_files=[*_listed(configured, "python.files"), *self._python_files],
+            python_requirements=self._python_requirements or _configured_requirements(configured),
+            python_archives=[
+                *(_with_target(entry) for entry in _listed(configured, "python.archives")),
+                *self._python_archives,
+            ],
+            python_executable=self._python_executable or configured.get_string("python.executable", None),
+            cached_files=dict(self._cached_files),
+        )
+
+
+def _listed(configuration: Configuration, key: str) -> list[str]:
+    text = configuration.get_string(key, None) or ""
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def _with_target(entry: str) -> tuple[str, str | None]:
+    """`path#target` as Flink writes it."""
+    path, _, target = entry.partition("#")
+    return path, target or None
+
+
+def _configured_requirements(configuration: Configuration) -> tuple[str, str | None] | None:
+    text = configuration.get_string("python.requirements", None)
+    return _with_target(text) if text else None

@@ -1,0 +1,92 @@
+"""KeyGrouping: in batch mode, a keyed operator gets all records of one key, then all of the next, as in Flink.
+
+Records wait in memory up to a bound, then in files, one for each bucket of key groups; at the end of the input one bucket
+after the other is read back and handed over key by key.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from typing import IO, Any
+
+from flintstream.common.keys import key_group
+from flintstream.runtime.batch import NO_TIMESTAMP, Batch
+from flintstream.runtime.block import decode_block, encode_block
+from flintstream.runtime.operators.base import Operator
+
+_BUCKETS = 64
+_MEMORY_RECORDS = 200_000
+
+_Waiting = dict[Any, tuple[list[Any], list[int]]]
+"""Key to the values and timestamps of its records."""
+
+
+class KeyGrouping:
+    """Stands before a keyed operator and holds its input back until the end."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self._waiting: list[_Waiting] = [{}, {}]
+        self._records = 0
+        self._files: list[IO[bytes] | None] = [None] * _BUCKETS
+
+    def add(self, input_index: int, batch: Batch) -> None:
+        """Takes records of an input."""
+        assert batch.keys is not None
+        waiting = self._waiting[input_index]
+        timestamps = batch.timestamps or [NO_TIMESTAMP] * len(batch.values)
+        for key, value, timestamp in zip(batch.keys, batch.values, timestamps):
+            held = waiting.get(key)
+            if held is None:
+                held = waiting[key] = ([], [])
+            held[0].append(value)
+            held[1].append(timestamp)
+        self._records += len(batch.values)
+        if self._records >= _MEMORY_RECORDS:
+            self._spill()
+
+    def release(self) -> None:
+        """Hands everything over, key by key; of each key first what the first input had."""
+        if not any(self._files):
+            self._hand_over(self._waiting)
+            return
+        self._spill()
+        for file in self._files:
+            if file is not None:
+                self._hand_over(_read_back(file))
+                file.close()
+
+    def _hand_over(self, waiting: list[_Waiting]) -> None:
+        first, second = waiting
+        for key in [*first, *(key for key in second if key not in first)]:
+            for held, process in ((first, self._operator.process), (second, self._operator.process2)):
+                if key in held:
+                    values, timestamps = held[key]
+                    timed = any(timestamp != NO_TIMESTAMP for timestamp in timestamps)
+                    process(Batch(values, timestamps if timed else None, [key] * len(values)))
+
+    def _spill(self) -> None:
+        for input_index, waiting in enumerate(self._waiting):
+            for key, (values, timestamps) in waiting.items():
+                bucket = key_group(key, _BUCKETS)
+                file = self._files[bucket]
+                if file is None:
+                    file = self._files[bucket] = tempfile.TemporaryFile()
+                pickle.dump((input_index, key, encode_block(Batch(values, timestamps))), file, 5)
+            waiting.clear()
+        self._records = 0
+
+
+def _read_back(file: IO[bytes]) -> list[_Waiting]:
+    waiting: list[_Waiting] = [{}, {}]
+    file.seek(0)
+    while True:
+        try:
+            input_index, key, block = pickle.load(file)
+        except EOFError:
+            return waiting
+        batch, _ = decode_block(block)
+        values, timestamps = waiting[input_index].setdefault(key, ([], []))
+        values.extend(batch.values)
+        timestamps.extend(batch.timestamps or [])

@@ -1,0 +1,72 @@
+"""Spark DataFrames as sources: their rows become blocks for level 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from flintstream.runtime.batch import Batch
+from flintstream.runtime.block import encode_block
+from flintstream.spark.exchange import ROW_SCHEMA, row_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BLOCK_RECORDS = 4096
+"""Rows a block; all blocks of a partition but its last hold as many."""
+
+
+@dataclass(frozen=True)
+class RowsToBlocks:
+    """The function of a reader's `mapInArrow`: rows of a DataFrame to blocks, each partition a split of its own."""
+
+    vertex_id: int
+    slots: tuple[int, ...]
+    """The slot of each source subtask."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        partition = context.partitionId()
+        slot = self.slots[partition % len(self.slots)]
+        for number, records in enumerate(_chunks(batches)):
+            block = encode_block(Batch(records))
+            yield row_batch([[slot], [self.vertex_id], [0], [partition], [number], [block]])
+
+
+def blocks_of(frame: DataFrame, vertex_id: int, slots: tuple[int, ...]) -> DataFrame:
+    """The rows of a DataFrame as rows of the exchange, for a source vertex."""
+    return frame.mapInArrow(RowsToBlocks(vertex_id, slots), ROW_SCHEMA)
+
+
+def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
+    """The same DataFrame in another session, so that it runs with that session's settings."""
+    from pyspark.sql import DataFrame
+
+    session: Any = spark
+    plan = frame._jdf.queryExecution().analyzed()
+    dataset = session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
+    return DataFrame(dataset, session)
+
+
+def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[list[tuple[Any, ...]]]:
+    pending: list[tuple[Any, ...]] = []
+    for batch in batches:
+        pending.extend(zip(*(_values(column) for column in batch.columns)))
+        while len(pending) >= BLOCK_RECORDS:
+            yield pending[:BLOCK_RECORDS]
+            del pending[:BLOCK_RECORDS]
+    if pending:
+        yield pending
+
+
+def _values(column: pa.Array) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        # Arrow's own way to datetimes costs microseconds a value; numpy's does not. Times are UTC without a zone.
+        naive = column.cast(pa.timestamp("us"))
+        return naive.to_numpy(zero_copy_only=False).astype("datetime64[us]").tolist()  # type: ignore[no-any-return]
+    return column.to_pylist()  # type: ignore[no-any-return]

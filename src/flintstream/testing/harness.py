@@ -1,0 +1,453 @@
+"""Operator harnesses: push records and watermarks into one operator, and look at what it emits.
+
+There is no Spark and no thread. The operator stands in a real task of the runtime, with its runtime context,
+keyed state and accumulators.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from flintstream.common.keys import key_group, subtask_for_group
+from flintstream.runtime.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
+from flintstream.runtime.block import Control, EndOfInput, Idleness, PlacedControl, Watermark, encode_block
+from flintstream.runtime.context import JobInfo
+from flintstream.runtime.deployment import OperatorDeployment, VertexDeployment
+from flintstream.runtime.operators.base import bound_method
+from flintstream.runtime.operators.sinks import PRINT_SPOOL
+from flintstream.runtime.services import SlotServices
+from flintstream.runtime.task import Task
+from flintstream.runtime.time.valve import WatermarkValve
+from flintstream.testing.recording import Element, Record, Recorder, RecordingOutput
+from flintstream.testing.selection import operator_for
+
+if TYPE_CHECKING:
+    from flintstream.common.output_tag import OutputTag
+    from flintstream.common.typeinfo import TypeInformation
+
+_Self = TypeVar("_Self", bound="OperatorHarness")
+_NEW, _OPEN, _CLOSED = "not open yet", "open", "closed"
+
+
+class OperatorHarness:
+    """What the harnesses share; use `OneInputOperatorHarness` or `TwoInputOperatorHarness`.
+
+    :param function: a user function (`MapFunction`, `KeyedProcessFunction`, ...), a plain callable with its
+        `kind`, or an operator of the runtime.
+    :param kind: for a plain callable, what it is: `map`, `filter`, `flat_map`, `process`, `reduce` or `sink`.
+    :param parallelism: the operator's parallelism, and `subtask` which of its subtasks this one is, from 0.
+    :param max_parallelism: the number of key groups.
+    :param batch_size: gather that many records before the operator sees them, as a job does. Unless set, each
+        call of `process_element` or `process_elements` is a batch. Results must not depend on it: test with
+        several.
+    :param through_blocks: encode and decode all that goes in and comes out, as between two subtasks of a job.
+    :param output_type: the declared type of the results.
+    :param key_type: the declared type of the keys.
+    :param batch_mode: run as in `RuntimeExecutionMode.BATCH`; this implies `through_blocks`.
+    :param job_parameters: what `runtime_context.get_job_parameter` gives.
+    """
+
+    _inputs = 1
+
+    def __init__(
+        self,
+        function: Any,
+        key_selectors: tuple[Any, ...],
+        *,
+        kind: str | None = None,
+        parallelism: int = 1,
+        subtask: int = 0,
+        max_parallelism: int = 128,
+        batch_size: int | None = None,
+        through_blocks: bool = False,
+        name: str = "operator under test",
+        output_type: TypeInformation | None = None,
+        key_type: TypeInformation | None = None,
+        batch_mode: bool = False,
+        job_parameters: Mapping[str, str] | None = None,
+    ) -> None:
+        if not 0 <= subtask < parallelism <= max_parallelism:
+            raise ValueError(
+                "needed: 0 <= subtask < parallelism <= max_parallelism, "
+                f"got {subtask}, {parallelism}, {max_parallelism}"
+            )
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        keyed = key_selectors[0] is not None
+        operator = operator_for(function, keyed, self._inputs == 2, kind)
+        self._through_blocks = through_blocks or batch_mode
+        self._batch_size = batch_size
+        self._key_type = key_type
+        self._selectors = [
+            None if selector is None else bound_method(selector, "get_key") for selector in key_selectors
+        ]
+        self._services = SlotServices()
+        deployed = OperatorDeployment(0, "0" * 32, name, operator, output_type, {}, [])
+        vertex = VertexDeployment(
+            vertex_id=0,
+            name=name,
+            level=1,
+            parallelism=parallelism,
+            max_parallelism=max_parallelism,
+            operators=[deployed],
+            out_edges=[],
+            # Each input has one channel, which has the input's number.
+            inputs=[[[channel] for channel in range(self._inputs)]] * parallelism,
+            slots=list(range(parallelism)),
+        )
+        job = JobInfo("0" * 32, "test", parameters=dict(job_parameters or {}), batch_mode=batch_mode)
+        self._task = Task(vertex, subtask, job, self._services, _no_row)
+        self._operator = operator
+        self._recorded = RecordingOutput(name, subtask, output_type, self._through_blocks)
+        operator.setup(operator.context, self._recorded)
+        self._valve = WatermarkValve(range(self._inputs))
+        self._ended = [False] * self._inputs
+        self._life = _NEW
+        self._pending_input = 0
+        self._pending: list[tuple[Any, int | None]] = []
+        self._controls: list[PlacedControl] = []
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Opens the operator and its function."""
+        if self._life != _NEW:
+            raise RuntimeError(f"the harness is {self._life}: a harness is opened once")
+        self._life = _OPEN
+        self._task.open()
+
+    def close(self) -> None:
+        """Processes what is gathered, then closes the operator and its function. Closing twice is fine."""
+        if self._life == _CLOSED:
+            return
+        try:
+            if self._life == _OPEN:
+                self._flush()
+        finally:
+            self._shut()
+
+    def __enter__(self: _Self) -> _Self:
+        try:
+            self.open()
+        except BaseException:
+            self._life = _CLOSED
+            self._task.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        elif self._life != _CLOSED:
+            self._life = _CLOSED
+            self._task.close()  # What failed first is what the test is about.
+
+    def end_epoch(self) -> None:
+        """Ends an epoch: the operator rounds off, as it does about once a second in a job."""
+        self._check_open()
+        self._flush()
+        self._task.end_epoch()
+
+    # --- what the operator has done ---------------------------------------------------------------
+
+    @property
+    def output(self) -> list[Any]:
+        """The values of the main output, in order."""
+        return [record.value for record in self._main().records]
+
+    @property
+    def output_with_timestamps(self) -> list[tuple[Any, int | None]]:
+        """The main output as pairs of value and timestamp; None where a record has none."""
+        return [(record.value, record.timestamp) for record in self._main().records]
+
+    @property
+    def watermarks(self) -> list[int]:
+        """The watermarks that the operator has passed on or made."""
+        return [element.timestamp for element in self._main().elements if isinstance(element, Watermark)]
+
+    @property
+    def records_and_watermarks(self) -> list[Element]:
+        """The main output with watermarks and idleness marks in their places among the records."""
+        return list(self._main().elements)
+
+    @property
+    def batch_sizes(self) -> list[int]:
+        """How many records each batch of the main output had."""
+        return list(self._main().batch_sizes)
+
+    def side_output(self, tag: OutputTag | str) -> list[Any]:
+        """The values of a side output, by its tag or the tag's id."""
+        return [record.value for record in self._side(tag)]
+
+    def side_output_with_timestamps(self, tag: OutputTag | str) -> list[tuple[Any, int | None]]:
+        """A side output as pairs of value and timestamp."""
+        return [(record.value, record.timestamp) for record in self._side(tag)]
+
+    @property
+    def printed(self) -> list[str]:
+        """The lines of a print sink."""
+        return self.spooled(PRINT_SPOOL)
+
+    def spooled(self, name: str) -> list[Any]:
+        """What the operator has put aside for the driver under a name, e.g. the id of a collecting sink."""
+        self._flush()
+        spool = self._services.spool(name)
+        return [record for page in range(spool.pages) for record in pickle.loads(spool.page(page))]
+
+    @property
+    def accumulators(self) -> dict[str, Any]:
+        """The values of the function's accumulators, by name."""
+        self._flush()
+        return {name: value.get_local_value() for name, value in self._task.accumulators.items()}
+
+    def keyed_state(self, name: str) -> dict[Any, Any]:
+        """What is stored for each key under the name of a state descriptor."""
+        self._flush()
+        state = self._operator.context.keyed_state
+        if state is None:
+            raise RuntimeError("the operator is not keyed, so it has no keyed state")
+        return dict(state.table(name))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the operator has told that nothing follows."""
+        return self._main().finished
+
+    def clear_output(self) -> None:
+        """Forgets what was emitted so far."""
+        self._flush()
+        self._recorded.clear()
+        for spool in self._services.spools.values():
+            spool.clear()
+
+    # --- feeding ----------------------------------------------------------------------------------
+
+    def _records(self, input_index: int, records: Iterable[tuple[Any, int | None]]) -> None:
+        self._check_input(input_index)
+        self._turn_to(input_index)
+        for record in records:
+            self._pending.append(record)
+            if self._batch_size is not None and len(self._pending) >= self._batch_size:
+                self._flush()
+        if self._batch_size is None:
+            self._flush()
+
+    def _element(self, input_index: int, element: Control) -> None:
+        self._check_input(input_index)
+        self._turn_to(input_index)
+        if self._through_blocks:
+            self._controls.append((len(self._pending), element))
+            if self._batch_size is None or isinstance(element, EndOfInput):
+                self._flush()
+            return
+        self._flush()
+        head = self._task.head
+        if isinstance(element, Watermark):
+            self._advance(self._valve.advance(input_index, element.timestamp))
+        elif isinstance(element, Idleness):
+            was_idle = self._valve.all_idle
+            self._advance(self._valve.set_idle(input_index, element.idle))
+            if self._valve.all_idle is not was_idle:
+                head.process_idleness(not was_idle)
+        else:
+            self._advance(self._valve.end(input_index))
+            head.end_input(input_index)
+            if all(self._ended[i] or i == input_index for i in range(self._inputs)):
+                head.finish()
+
+    def _end(self, input_index: int) -> None:
+        # A job sends both, in this order, when an input ends.
+        self._element(input_index, Watermark(MAX_WATERMARK))
+        self._element(input_index, EndOfInput())
+        self._ended[input_index] = True
+
+    def _advance(self, watermark: int | None) -> None:
+        if watermark is not None:
+            self._task.head.process_watermark(watermark)
+
+    def _turn_to(self, input_index: int) -> None:
+        if input_index != self._pending_input:
+            self._flush()
+            self._pending_input = input_index
+
+    def _flush(self) -> None:
+        """Hands what is gathered to the operator."""
+        if not self._pending and not self._controls:
+            return
+        pending, self._pending = self._pending, []
+        controls, self._controls = self._controls, []
+        index = self._pending_input
+        values = [value for value, _ in pending]
+        times = [NO_TIMESTAMP if time is None else time for _, time in pending]
+        timed = any(time is not None for _, time in pending)
+        batch = Batch(values, times if timed else None, self._keys(index, values))
+        if self._through_blocks:
+            self._task.receive(index, index, encode_block(batch, controls))
+        elif index:
+            self._task.head.process2(batch)
+        else:
+            self._task.head.process(batch)
+
+    def _keys(self, input_index: int, values: list[Any]) -> list[Any] | None:
+        select = self._selectors[input_index]
+        if select is None:
+            return None
+        keys = [select(value) for value in values]
+        if self._key_type is not None:
+            keys = self._key_type.coerce(keys)
+        vertex, subtask = self._task.vertex, self._task.subtask
+        for key in keys:
+            group = key_group(key, vertex.max_parallelism)
+            owner = subtask_for_group(group, vertex.max_parallelism, vertex.parallelism)
+            if owner != subtask:
+                raise ValueError(
+                    f"key {key!r} is in key group {group}, which belongs to subtask {owner}; "
+                    f"this is subtask {subtask}"
+                )
+        return keys
+
+    # --- small things -----------------------------------------------------------------------------
+
+    def _main(self) -> Recorder:
+        self._flush()
+        return self._recorded.main
+
+    def _side(self, tag: OutputTag | str) -> list[Record]:
+        self._flush()
+        side = self._recorded.sides.get(tag if isinstance(tag, str) else tag.tag_id)
+        return [] if side is None else side.records
+
+    def _check_open(self) -> None:
+        if self._life != _OPEN:
+            advice = ": call open() first, or use it in a with statement" if self._life == _NEW else ""
+            raise RuntimeError(f"the harness is {self._life}{advice}")
+
+    def _check_input(self, input_index: int) -> None:
+        self._check_open()
+        if self._ended[input_index]:
+            raise RuntimeError(f"input {input_index + 1} has ended: nothing can follow")
+
+    def _shut(self) -> None:
+        self._life = _CLOSED
+        errors = self._task.close()
+        if errors:
+            raise errors[0]
+
+
+class OneInputOperatorHarness(OperatorHarness):
+    """Tests a function or an operator with one input.
+
+        with OneInputOperatorHarness(lambda value: value + 1, kind="map") as harness:
+            harness.process_elements([1, 2])
+            assert harness.output == [2, 3]
+
+    With a `key_selector` the stream is keyed. The other parameters are those of `OperatorHarness`.
+    """
+
+    def __init__(self, function: Any, key_selector: Any = None, **options: Any) -> None:
+        super().__init__(function, (key_selector,), **options)
+
+    def process_element(self, value: Any, timestamp: int | None = None) -> None:
+        """Processes a record."""
+        self._records(0, [(value, timestamp)])
+
+    def process_elements(self, values: Iterable[Any], timestamps: Iterable[int] | None = None) -> None:
+        """Processes records, with a timestamp each if given."""
+        self._records(0, _timed(values, timestamps))
+
+    def process_watermark(self, timestamp: int) -> None:
+        """Processes a watermark."""
+        self._element(0, Watermark(timestamp))
+
+    def process_idleness(self, idle: bool = True) -> None:
+        """The input falls idle, or is active again."""
+        self._element(0, Idleness(idle))
+
+    def end_input(self) -> None:
+        """The input has ended: the last watermark comes, then the operator emits what is left."""
+        self._end(0)
+
+
+class TwoInputOperatorHarness(OperatorHarness):
+    """Tests a function or an operator with two inputs (`connect`).
+
+    With `key_selector1` and `key_selector2` both streams are keyed. The other parameters are those of
+    `OperatorHarness`.
+    """
+
+    _inputs = 2
+
+    def __init__(
+        self, function: Any, key_selector1: Any = None, key_selector2: Any = None, **options: Any
+    ) -> None:
+        if (key_selector1 is None) is not (key_selector2 is None):
+            raise ValueError("give a key selector for both inputs or for none")
+        super().__init__(function, (key_selector1, key_selector2), **options)
+
+    def process_element1(self, value: Any, timestamp: int | None = None) -> None:
+        """Processes a record of the first input."""
+        self._records(0, [(value, timestamp)])
+
+    def process_element2(self, value: Any, timestamp: int | None = None) -> None:
+        """Processes a record of the second input."""
+        self._records(1, [(value, timestamp)])
+
+    def process_elements1(self, values: Iterable[Any], timestamps: Iterable[int] | None = None) -> None:
+        """Processes records of the first input."""
+        self._records(0, _timed(values, timestamps))
+
+    def process_elements2(self, values: Iterable[Any], timestamps: Iterable[int] | None = None) -> None:
+        """Processes records of the second input."""
+        self._records(1, _timed(values, timestamps))
+
+    def process_watermark1(self, timestamp: int) -> None:
+        """Processes a watermark of the first input; the operator sees the lesser of both inputs."""
+        self._element(0, Watermark(timestamp))
+
+    def process_watermark2(self, timestamp: int) -> None:
+        """Processes a watermark of the second input; the operator sees the lesser of both inputs."""
+        self._element(1, Watermark(timestamp))
+
+    def process_watermark(self, timestamp: int) -> None:
+        """Processes a watermark of both inputs."""
+        self.process_watermark1(timestamp)
+        self.process_watermark2(timestamp)
+
+    def process_idleness1(self, idle: bool = True) -> None:
+        """The first input falls idle, or is active again."""
+        self._element(0, Idleness(idle))
+
+    def process_idleness2(self, idle: bool = True) -> None:
+        """The second input falls idle, or is active again."""
+        self._element(1, Idleness(idle))
+
+    def end_input1(self) -> None:
+        """The first input has ended."""
+        self._end(0)
+
+    def end_input2(self) -> None:
+        """The second input has ended."""
+        self._end(1)
+
+    def end_input(self) -> None:
+        """Both inputs have ended."""
+        self.end_input1()
+        self.end_input2()
+
+
+def _timed(values: Iterable[Any], timestamps: Iterable[int] | None) -> list[tuple[Any, int | None]]:
+    if timestamps is None:
+        return [(value, None) for value in values]
+    values, timestamps = list(values), list(timestamps)
+    if len(values) != len(timestamps):
+        raise ValueError(f"{len(values)} values need as many timestamps, got {len(timestamps)}")
+    return list(zip(values, timestamps, strict=True))
+
+
+def _no_row(*row: Any) -> NoReturn:
+    raise AssertionError("an operator under test has no edges")

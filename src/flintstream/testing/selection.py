@@ -1,0 +1,84 @@
+"""Which operator runs a user function: chosen by the methods that the function has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.operators.keyed import ReduceOperator, RichOperator
+from flintstream.runtime.operators.process import CoProcessOperator, ProcessOperator
+from flintstream.runtime.operators.sinks import FunctionSinkOperator
+from flintstream.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+
+_Maker = Callable[[Any, bool], Operator]
+
+_ONE_INPUT: dict[str, tuple[str, _Maker]] = {
+    "map": ("map", lambda f, keyed: RichOperator(f, "map", ("map",), True) if keyed else MapOperator(f)),
+    "filter": (
+        "filter",
+        lambda f, keyed: RichOperator(f, "filter", ("filter",), True) if keyed else FilterOperator(f),
+    ),
+    "flat_map": (
+        "flat_map",
+        lambda f, keyed: RichOperator(f, "flat_map", ("flat_map",), True) if keyed else FlatMapOperator(f),
+    ),
+    "process": ("process_element", ProcessOperator),
+    "reduce": ("reduce", lambda f, keyed: ReduceOperator(f)),
+    "sink": ("invoke", lambda f, keyed: FunctionSinkOperator(f)),
+}
+"""Kind of operation to the method that a function object of it has, and what makes the operator."""
+
+_TWO_INPUTS: dict[str, tuple[str, _Maker]] = {
+    "map": ("map1", lambda f, keyed: RichOperator(f, "map", ("map1", "map2"), keyed)),
+    "flat_map": (
+        "flat_map1",
+        lambda f, keyed: RichOperator(f, "flat_map", ("flat_map1", "flat_map2"), keyed),
+    ),
+    "process": ("process_element1", CoProcessOperator),
+}
+
+
+_KEYED_ONLY = ("KeyedProcessFunction", "KeyedCoProcessFunction", "KeyedBroadcastProcessFunction")
+
+
+def operator_for(function: Any, keyed: bool, two_inputs: bool, kind: str | None = None) -> Operator:
+    """The operator that a job would run the function in; an operator is returned as it is.
+
+    `kind` decides where the methods do not: for plain callables, and for objects with several of the methods.
+    """
+    if isinstance(function, Operator):
+        operator = function
+    else:
+        kinds = _TWO_INPUTS if two_inputs else _ONE_INPUT
+        _, maker = kinds[_kind_of(function, kinds, kind)]
+        operator = maker(function, keyed)
+    if operator.two_inputs is not two_inputs:
+        fitting = "TwoInputOperatorHarness" if operator.two_inputs else "OneInputOperatorHarness"
+        raise TypeError(f"{function!r} has {1 + operator.two_inputs} input(s): use a {fitting}")
+    if (operator.keyed or _is_for_keyed_streams(function)) and not keyed:
+        raise TypeError(f"{function!r} works on a keyed stream: give the harness a key_selector")
+    return operator
+
+
+def _kind_of(function: Any, kinds: dict[str, tuple[str, _Maker]], kind: str | None) -> str:
+    if kind is not None:
+        if kind not in kinds:
+            raise ValueError(f"kind must be one of {', '.join(map(repr, kinds))}, got {kind!r}")
+        return kind
+    found = [name for name, (method, _) in kinds.items() if callable(getattr(function, method, None))]
+    if len(found) == 1:
+        return found[0]
+    methods = ", ".join(f"{method}()" for method, _ in kinds.values())
+    if found:
+        choice = " or ".join(map(repr, found))
+        raise TypeError(f"{function!r} has the methods of several kinds of operators: say kind={choice}")
+    if callable(function):
+        raise TypeError(f"{function!r} is a plain callable: say which kind it is ({', '.join(kinds)})")
+    raise TypeError(f"{function!r} has none of the methods {methods}")
+
+
+def _is_for_keyed_streams(function: Any) -> bool:
+    # The classes themselves are in a layer above, which this one does not import.
+    names = {base.__name__ for base in type(function).__mro__}
+    return not names.isdisjoint(_KEYED_ONLY)

@@ -1,0 +1,35 @@
+"""The session that Flintstream starts, on a real local Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from flintstream.spark.session import get_or_create_session, is_local, job_session
+
+PROGRAM = """
+from flintstream.spark.session import get_or_create_session, job_session
+spark = job_session(get_or_create_session({"spark.master": "local[1]"}))
+print(spark.range(3).mapInArrow(lambda batches: batches, "id long").count())
+"""
+
+
+def test_a_session_is_quiet_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_session_is_shared(spark: SparkSession) -> None:
+    assert get_or_create_session({"spark.master": "local[7]"}).sparkContext is spark.sparkContext
+    assert is_local(spark)
+
+
+def test_a_jobs_settings_are_its_own(spark: SparkSession) -> None:
+    before = spark.conf.get("spark.sql.adaptive.enabled")
+    job = job_session(spark)
+    assert job.conf.get("spark.sql.adaptive.enabled") == "false"
+    assert spark.conf.get("spark.sql.adaptive.enabled") == before
