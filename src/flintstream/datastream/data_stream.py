@@ -55,6 +55,7 @@ from flintstream.graph.transformations import (
     Transformation,
     UnionTransformation,
 )
+from flintstream.runtime.captured import capture
 from flintstream.runtime.operators.process import ProcessOperator
 from flintstream.runtime.operators.sinks import CollectOperator, FunctionSinkOperator, PrintOperator
 from flintstream.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
@@ -311,7 +312,9 @@ class DataStream:
             raise TypeError(
                 f"key_by: key_type must be one of Types, such as Types.STRING(), got {key_type!r}"
             )
-        partitioned = PartitionTransformation(self._transformation, KeyGroupPartitioner(selector, key_type))
+        partitioned = PartitionTransformation(
+            self._transformation, KeyGroupPartitioner(capture(selector), key_type)
+        )
         return KeyedStream(self._env, partitioned, self)
 
     def shuffle(self) -> DataStream:
@@ -380,7 +383,7 @@ class DataStream:
         """
         chosen = checked_function("partition_custom", partitioner, Partitioner)
         selector = checked_function("partition_custom", key_selector, KeySelector)
-        return self._partition(CustomPartitioner(chosen, selector))
+        return self._partition(CustomPartitioner(capture(chosen), capture(selector)))
 
     # --- sinks ---------------------------------------------------------------------------------------------
 

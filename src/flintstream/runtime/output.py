@@ -24,45 +24,48 @@ class Receiver(Protocol):
 
 
 class Output:
-    """Hands batches to the receivers of the main output and of the side outputs, in the types declared for them."""
+    """Hands batches to the receivers of the main output and of the side outputs.
+
+    Where values leave the chain of user functions (to another task, to a sink) they take the declared type; between chained
+    functions they pass as they are, as in PyFlink.
+    """
 
     def __init__(self, operator_name: str, subtask: int, output_type: TypeInformation | None) -> None:
         self._operator_name = operator_name
         self._subtask = subtask
         self._type = output_type
-        self._main: list[Receiver] = []
-        self._sides: dict[str, list[tuple[Receiver, TypeInformation | None]]] = {}
+        self._main = _Receivers()
+        self._sides: dict[str, tuple[_Receivers, TypeInformation | None]] = {}
+        self.receivers: list[Receiver] = []
+        """All receivers, of the main output and of the side outputs."""
         self.records = 0
         """How many records were emitted to the main output."""
 
     def add_receiver(
-        self, receiver: Receiver, side_tag: str | None, side_type: TypeInformation | None = None
+        self,
+        receiver: Receiver,
+        typed: bool,
+        side_tag: str | None = None,
+        side_type: TypeInformation | None = None,
     ) -> None:
-        """Connects a receiver to the main output or to a side output."""
+        """Connects a receiver to the main output or to a side output; a `typed` one gets values in the declared type."""
+        self.receivers.append(receiver)
         if side_tag is None:
-            self._main.append(receiver)
+            self._main.add(receiver, typed)
         else:
-            self._sides.setdefault(side_tag, []).append((receiver, side_type))
-
-    @property
-    def receivers(self) -> list[Receiver]:
-        """All receivers, of the main output and of the side outputs."""
-        return self._main + [receiver for side in self._sides.values() for receiver, _ in side]
+            self._sides.setdefault(side_tag, (_Receivers(), side_type))[0].add(receiver, typed)
 
     def emit(self, batch: Batch) -> None:
         """Passes records on. An empty batch is passed on to nobody."""
-        if not batch.values:
-            return
-        self.records += len(batch.values)
-        if self._type is not None:
-            batch = self._coerced(batch, self._type)
-        for receiver in self._main:
-            receiver.process(batch)
+        if batch.values:
+            self.records += len(batch.values)
+            self._emit_to(self._main, self._type, batch)
 
     def emit_side(self, tag_id: str, batch: Batch) -> None:
         """Passes records to a side output; nobody listening, nobody misses them."""
-        for receiver, declared in self._sides.get(tag_id, ()):
-            receiver.process(batch if declared is None else self._coerced(batch, declared))
+        side = self._sides.get(tag_id)
+        if side is not None:
+            self._emit_to(*side, batch)
 
     def emit_watermark(self, timestamp: int) -> None:
         """Passes a watermark to every receiver."""
@@ -79,12 +82,34 @@ class Output:
         for receiver in self.receivers:
             receiver.finish()
 
+    def _emit_to(self, receivers: _Receivers, declared: TypeInformation | None, batch: Batch) -> None:
+        for receiver in receivers.raw:
+            receiver.process(batch)
+        if receivers.typed:
+            if declared is not None:
+                batch = self._coerced(batch, declared)
+            for receiver in receivers.typed:
+                receiver.process(batch)
+
     def _coerced(self, batch: Batch, declared: TypeInformation) -> Batch:
         try:
             values = declared.coerce(batch.values)
         except Exception as error:
             raise user_fault(error, self._operator_name, self._subtask) from error
         return batch if values is batch.values else Batch(values, batch.timestamps, batch.keys)
+
+
+class _Receivers:
+    """Those that take values as they are, and those that take them in the declared type."""
+
+    __slots__ = ("raw", "typed")
+
+    def __init__(self) -> None:
+        self.raw: list[Receiver] = []
+        self.typed: list[Receiver] = []
+
+    def add(self, receiver: Receiver, typed: bool) -> None:
+        (self.typed if typed else self.raw).append(receiver)
 
 
 class SideBuffer:

@@ -87,8 +87,10 @@ class Task:
         names = {deployed.node_id: deployed.name for deployed in self.vertex.operators}
         for deployed in self.vertex.operators:
             for node_id, side_tag in deployed.chained:
+                operator = self.operators[node_id]
+                typed = operator.takes_declared_types or isinstance(deployed.operator, SourceHead)
                 self._outputs[deployed.node_id].add_receiver(
-                    self.operators[node_id], side_tag, deployed.side_output_types.get(side_tag or "")
+                    operator, typed, side_tag, deployed.side_output_types.get(side_tag or "")
                 )
         for edge in self.vertex.out_edges:
             writer = make_writer(
@@ -100,7 +102,7 @@ class Task:
             )
             self._writers.append(writer)
             self._outputs[edge.node_id].add_receiver(
-                writer, edge.side_tag, sides[edge.node_id].get(edge.side_tag or "")
+                writer, True, edge.side_tag, sides[edge.node_id].get(edge.side_tag or "")
             )
 
     def _sender(self, edge: EdgeDeployment) -> Callable[[int, bytes], None]:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Any
 
-from flintstream.common.keys import key_group, subtask_for_group
+from flintstream.common.keys import key_bytes, key_group, subtask_for_group
 from flintstream.graph.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -145,15 +144,16 @@ class CustomWriter(Writer):
         records = iter(batch.values)
         try:
             targets = [partition(key(value), count) for value in records]
-            if not all(0 <= target < count for target in targets):
-                index = next(i for i, target in enumerate(targets) if not 0 <= target < count)
-                records = islice(batch.values, index + 1, None)
-                raise ValueError(
-                    f"partition_custom: the partitioner gave {targets[index]!r} for {batch.values[index]!r}; "
-                    f"it must be from 0 to {count - 1}"
-                )
         except Exception as error:
             raise user_fault(error, *self._place, record_at_fault(batch.values, records)) from error
+        allowed = range(count)
+        for value, target in zip(batch.values, targets):
+            if not hasattr(target, "__index__") or target not in allowed:
+                error = ValueError(
+                    f"partition_custom: the partitioner gave {target!r} for {value!r}; "
+                    f"it must be an integer from 0 to {count - 1}"
+                )
+                raise user_fault(error, *self._place, value) from error
         self._spread(batch, targets)
 
 
@@ -171,6 +171,15 @@ class Routes(dict[Any, int]):
             self.clear()
         self[key] = target
         return target
+
+
+def _key_error(key: Any, error: Exception) -> Exception:
+    """What is wrong with a key: its encoding says it better than a dict, which only finds it unhashable."""
+    try:
+        key_bytes(key)
+    except Exception as better:
+        return better
+    return error
 
 
 class KeyGroupWriter(Writer):
@@ -199,13 +208,18 @@ class KeyGroupWriter(Writer):
             keys = [select(value) for value in records]
         except Exception as error:
             raise user_fault(error, *self._place, record_at_fault(batch.values, records)) from error
-        try:
-            if self._key_type is not None:
+        if self._key_type is not None:
+            try:
                 keys = self._key_type.coerce(keys)
-            records = iter(batch.values)
-            targets = [route for route, _ in zip(map(self._routes.__getitem__, keys), records)]
+            except Exception as error:
+                raise user_fault(error, *self._place) from error
+        records = iter(batch.values)
+        try:
+            # Records come first in the zip: the one whose key has no route counts as taken.
+            targets = [route for _, route in zip(records, map(self._routes.__getitem__, keys))]
         except Exception as error:
-            raise user_fault(error, *self._place, record_at_fault(batch.values, records)) from error
+            key, record = record_at_fault(list(zip(keys, batch.values)), records)
+            raise user_fault(_key_error(key, error), *self._place, record) from error
         buffers = self._buffers
         if len(buffers) == 1:
             buffers[0].extend(Batch(batch.values, batch.timestamps, keys))

@@ -22,7 +22,6 @@ selectors = [
     (lambda t: (t[0], t[1]), Types.TUPLE([Types.STRING(), Types.INT()])),
     (lambda t: Row(t[0], t[1]), Types.ROW([Types.STRING(), Types.INT()])),
     (lambda t: t[1] == 1, Types.BOOLEAN()),
-    (lambda t: None, None),
 ]
 for number, (selector, key_type) in enumerate(selectors):
     ds.key_by(selector, key_type=key_type).process(ShowKey(), Types.STRING()).print("key%d" % number)

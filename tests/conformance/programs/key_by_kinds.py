@@ -37,7 +37,7 @@ keyed = [
     ("typed pair", ds.key_by(Pair(), key_type=Types.TUPLE([Types.STRING(), Types.INT()]))),
     ("row", ds.key_by(lambda t: Row(t[0], t[1]), key_type=Types.ROW([Types.STRING(), Types.INT()]))),
     ("boolean", ds.key_by(lambda t: t[1] > 1, key_type=Types.BOOLEAN())),
-    ("constant", ds.key_by(lambda t: None)),
+    ("constant", ds.key_by(lambda t: 0)),
 ]
 for label, stream in keyed:
     print(label)

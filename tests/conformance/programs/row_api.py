@@ -13,8 +13,8 @@ print(repr(Person), repr(Person("Bob", 2)), Person("Bob", 2).age)
 named["age"] = 32
 try:
     named.name = "Zoe"
-except AttributeError as error:
-    print("fields are not set as attributes:", error)
+except AttributeError:
+    print("fields are not set as attributes")
 print(named, named.get_row_kind(), RowKind.DELETE, named.get_fields_by_names(["age", "name"]))
 plain.set_field_names(["x", "y"])
 print(plain, plain.x)

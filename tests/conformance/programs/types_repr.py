@@ -11,7 +11,7 @@ for type_info in [
     Types.MAP(Types.STRING(), Types.INT()), Types.TUPLE([Types.STRING(), Types.INT()]),
     Types.ROW([Types.STRING(), Types.INT()]), Types.ROW_NAMED(["a", "b"], [Types.STRING(), Types.INT()]),
 ]:
-    print(type(type_info).__name__, "|", type_info)
+    print(type_info)
 
 row = Types.ROW_NAMED(["a", "b"], [Types.STRING(), Types.INT()])
 print(row.get_field_names(), [str(t) for t in row.get_field_types()])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flintstream.runtime.batch import Batch
+from flintstream.runtime.captured import capture, released
 from flintstream.runtime.faults import UserCodeError, user_fault
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ class Operator:
     """Whether the operator reads the keys of its batches and may use keyed state."""
     wants_grouping = True
     """Whether, keyed and in batch mode, it gets its records key by key at the end of the input."""
+
+    takes_declared_types = False
+    """Whether it gets values in the type declared for them even from a chained function: sinks do."""
 
     context: OperatorContext
     output: Output
@@ -108,7 +112,11 @@ class FunctionOperator(Operator):
     """The name of the method that a function object of this operator has, e.g. `map`."""
 
     def __init__(self, function: Any) -> None:
-        self.function = function
+        self.function = capture(function)
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self.function = released(self.function)
 
     def open(self) -> None:
         opener = getattr(self.function, "open", None)
@@ -140,6 +148,7 @@ class FunctionOperator(Operator):
 
 def bound_method(function: Any, method: str) -> Callable[..., Any]:
     """`function.method` where there is one, else the function itself."""
+    function = released(function)
     found = getattr(function, method, None)
     if callable(found):
         return found  # type: ignore[no-any-return]

@@ -8,7 +8,9 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flintstream.common.printing import to_java_string
+from flintstream.common.printing import formatter
+from flintstream.common.typeinfo import RowTypeInfo
+from flintstream.common.types import Row
 from flintstream.runtime.batch import MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.faults import record_at_fault
 from flintstream.runtime.operators.base import FunctionOperator, Operator
@@ -30,10 +32,14 @@ class PrintOperator(Operator):
         number = str(self.context.subtask + 1) if self.context.parallelism > 1 else ""
         label = ":".join(part for part in (self._identifier or "", number) if part)
         self._prefix = f"{label}> " if label else ""
+        self._text = formatter(self._type)
+        self._shows_rows = isinstance(self._type, RowTypeInfo)
 
     def process(self, batch: Batch) -> None:
-        prefix, declared = self._prefix, self._type
-        lines = [prefix + to_java_string(value, declared) for value in batch.values]
+        prefix, text, values = self._prefix, self._text, batch.values
+        if self._type is not None and not (self._shows_rows and {*map(type, values)} == {Row}):
+            values = self._type.coerce(values)  # Rows are shown as they are, as in PyFlink.
+        lines = [prefix + text(value) for value in values]
         self.context.services.spool(PRINT_SPOOL).append(lines)
 
     def finish(self) -> None:
@@ -42,6 +48,8 @@ class PrintOperator(Operator):
 
 class CollectOperator(Operator):
     """Hands records to `execute_and_collect` on the driver."""
+
+    takes_declared_types = True
 
     def __init__(self, collector_id: str) -> None:
         self._collector_id = collector_id
@@ -55,6 +63,8 @@ class CollectOperator(Operator):
 
 class SparkWriterOperator(Operator):
     """Puts records aside for a function on the driver that writes them with Spark after the epoch."""
+
+    takes_declared_types = True
 
     def __init__(self, write: Callable[[Any, int], Any] | None, input_type: TypeInformation | None) -> None:
         self.write = write
@@ -96,6 +106,8 @@ class SinkContext:
 
 class FunctionSinkOperator(FunctionOperator):
     """A `SinkFunction` written in Python: `invoke(value)` or `invoke(value, context)` for each record."""
+
+    takes_declared_types = True
 
     def open(self) -> None:
         super().open()

@@ -136,9 +136,9 @@ class MapStateView(_StateView):
         else:
             entries[key] = value
 
-    def put_all(self, dict_value: dict[Any, Any]) -> None:
-        """Sets many."""
-        for key, value in dict_value.items():
+    def put_all(self, dict_value: Any) -> None:
+        """Sets many: from a dict, or from pairs of key and value."""
+        for key, value in dict(dict_value).items():
             self.put(key, value)
 
     def remove(self, key: Any) -> None:

@@ -41,6 +41,12 @@ class WatermarkValve:
         """A channel has ended: it holds nothing back any more."""
         return self.advance(channel, MAX_WATERMARK)
 
+    def remove(self, channel: Hashable) -> int | None:
+        """Forgets a channel, e.g. a split read to its end; returns the combined watermark if that moved."""
+        del self._watermarks[channel]
+        self._idle.discard(channel)
+        return self._combined() if self._watermarks else None
+
     @property
     def all_idle(self) -> bool:
         """Whether every channel that has not ended is idle."""

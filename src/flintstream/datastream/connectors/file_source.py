@@ -1,0 +1,182 @@
+"""FileSource: files as a source, read once or watched for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from flintstream.common.time import Duration
+from flintstream.common.typeinfo import TypeInformation
+from flintstream.common.watermark_strategy import WatermarkStrategy
+from flintstream.datastream.connectors.base import SplitBasedSource, positive
+from flintstream.datastream.connectors.file_formats import BulkFormat, FileFormat, FileSplit, StreamFormat
+from flintstream.datastream.connectors.file_paths import absolute, check_exists, find_files
+from flintstream.datastream.connectors.operators import SequentialSourceOperator
+from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.source import Split, SplitReader
+
+__all__ = ["FileEnumeratorProvider", "FileSource", "FileSourceBuilder", "FileSplitAssignerProvider"]
+
+SPLIT_BYTES = 64 * 1024 * 1024
+"""Larger files are read in parts of this size, if their format allows that."""
+
+
+class FileEnumeratorProvider:
+    """Whether large files are read in several parts. Either way, files are looked for in directories and below, and names
+    that start with `.` or `_` are left out.
+
+    Example::
+
+        builder.set_file_enumerator(FileEnumeratorProvider.default_non_splittable_file_enumerator())
+    """
+
+    def __init__(self, splitting: bool) -> None:
+        self.splitting = splitting
+
+    @staticmethod
+    def default_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """Large files are split, unless they are compressed or their format does not allow it. The default."""
+        return FileEnumeratorProvider(True)
+
+    @staticmethod
+    def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """Each file is read by one subtask."""
+        return FileEnumeratorProvider(False)
+
+
+class FileSplitAssignerProvider:
+    """Which subtask reads which file.
+
+    Example::
+
+        builder.set_split_assigner(FileSplitAssignerProvider.locality_aware_split_assigner())
+    """
+
+    @staticmethod
+    def locality_aware_split_assigner() -> FileSplitAssignerProvider:
+        """The default: the next file goes to the subtask with the fewest. (Slots know of no file that is nearer.)"""
+        return FileSplitAssignerProvider()
+
+
+class FileSource(SplitBasedSource):
+    """The records in files.
+
+        source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in").build()
+        env.from_source(source, WatermarkStrategy.no_watermarks(), "files")
+
+    A path is a file, a directory (with all below it), a pattern such as `/data/*/part-*`, or a URL that fsspec knows, such
+    as `s3://bucket/in`. Each subtask reads its files one after the other, by name. A file is read once, by its path: what is
+    appended to it afterwards is not seen.
+    """
+
+    def __init__(
+        self,
+        file_format: FileFormat,
+        paths: Sequence[str],
+        discovery_interval: float | None = None,
+        split_bytes: int | None = SPLIT_BYTES,
+    ) -> None:
+        if not paths:
+            raise ValueError("FileSource: at least one path is needed")
+        self._format = file_format
+        self._paths = [absolute(path) for path in paths]
+        self._split_bytes = split_bytes
+        self.bounded = discovery_interval is None
+        self.discovery_interval = discovery_interval
+        for path in self._paths:
+            check_exists(path)
+
+    @staticmethod
+    def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
+        """A source of lines, CSV or JSON lines: `FileSource.for_record_stream_format(JsonLinesFormat(), "in").build()`."""
+        if not isinstance(stream_format, StreamFormat):
+            raise TypeError(f"for_record_stream_format: expected a StreamFormat, got {stream_format!r}")
+        return FileSourceBuilder(stream_format, paths)
+
+    @staticmethod
+    def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
+        """A source of files such as Parquet: `FileSource.for_bulk_file_format(ParquetFormat(), "in").build()`."""
+        if not isinstance(bulk_format, BulkFormat):
+            raise TypeError(f"for_bulk_file_format: expected a BulkFormat, got {bulk_format!r}")
+        return FileSourceBuilder(bulk_format, paths)
+
+    @property
+    def produced_type(self) -> TypeInformation | None:
+        return self._format.produced_type
+
+    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
+        return SequentialSourceOperator(self, watermark_strategy)
+
+    def discover(self, parallelism: int, known: frozenset[str]) -> Iterable[Split]:
+        splits: dict[str, Split] = {}
+        for path in self._paths:
+            for file in find_files(path):
+                # The first part of a file has the path itself as its id: where it is known, so are all parts.
+                if file.path not in known and file.path not in splits:
+                    splits.update((split.split_id, split) for split in self._parts(file.path, file.size))
+        return splits.values()
+
+    def _parts(self, path: str, size: int) -> Iterable[Split]:
+        step = self._split_bytes
+        if step is None or size <= step or not self._format.splittable(path):
+            return [Split(path, FileSplit(path))]
+        starts = range(0, size, step)
+        return [
+            Split(f"{path}#{start}" if start else path, FileSplit(path, start, end))
+            for start, end in zip(starts, [*starts[1:], None])
+        ]
+
+    def create_reader(self, split: Split, position: Any) -> SplitReader:
+        return self._format.create_reader(split.content, position)
+
+
+class FileSourceBuilder:
+    """Settings of a `FileSource`; made by its `for_...` methods.
+
+    Example::
+
+        FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in") \\
+            .monitor_continuously(Duration.of_seconds(10)).build()
+    """
+
+    def __init__(self, file_format: FileFormat, paths: Sequence[str]) -> None:
+        self._format = file_format
+        self._paths = paths
+        self._discovery_interval: float | None = None
+        self._split_bytes: int | None = SPLIT_BYTES
+        self._splitting = True
+
+    def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
+        """The source never ends: it looks for new files each time the interval has passed."""
+        if not isinstance(discovery_interval, Duration):
+            raise TypeError(f"monitor_continuously: expected a Duration, got {discovery_interval!r}")
+        if discovery_interval.to_nanos() <= 0:
+            raise ValueError(f"monitor_continuously: the interval must be above 0, got {discovery_interval!r}")
+        self._discovery_interval = discovery_interval.to_seconds()
+        return self
+
+    def process_static_file_set(self) -> FileSourceBuilder:
+        """The source ends when the files that are there at the start have been read. The default."""
+        self._discovery_interval = None
+        return self
+
+    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
+        """Whether large files are split: see `FileEnumeratorProvider`."""
+        self._splitting = file_enumerator.splitting
+        return self
+
+    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
+        """Takes the one assigner there is."""
+        if not isinstance(split_assigner, FileSplitAssignerProvider):
+            raise TypeError(f"set_split_assigner: expected a FileSplitAssignerProvider, got {split_assigner!r}")
+        return self
+
+    def set_split_size(self, split_bytes: int) -> FileSourceBuilder:
+        """In how large parts large files are read: 64 MB unless set."""
+        self._split_bytes = positive("set_split_size: split_bytes", split_bytes)
+        return self
+
+    def build(self) -> FileSource:
+        """The source. A path that does not exist is refused here."""
+        split_bytes = self._split_bytes if self._splitting else None
+        return FileSource(self._format, self._paths, self._discovery_interval, split_bytes)
