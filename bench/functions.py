@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 KEYS = 10_000
-_STRIDE = 7919
+STRIDE = 7919
 """Has no common factor with KEYS: each run of KEYS numbers holds each key once, in no obvious order."""
 
 Pair = tuple[int, int]
@@ -11,7 +11,7 @@ Pair = tuple[int, int]
 
 def to_pair(number: int) -> Pair:
     """The key of a number, and a one to count."""
-    return number * _STRIDE % KEYS, 1
+    return number * STRIDE % KEYS, 1
 
 
 def key_of(pair: Pair) -> int:
@@ -25,7 +25,7 @@ def add(left: Pair, right: Pair) -> Pair:
 
 
 class IsCount:
-    """The filter behind the running count: lets the last count of each key through, so that results can be checked."""
+    """The filter behind the running count: lets the last count of each key through, to be checked."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -110,7 +110,7 @@ def show(console: Console, result: Result) -> None:
 
 def _shown_value(row: Row) -> str:
     if row.value is None:
-        return "–"
+        return "-"
     return f"{row.value:,.0f} {row.unit}" if abs(row.value) >= 100 else f"{row.value:,.1f} {row.unit}"
 
 

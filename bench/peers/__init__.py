@@ -1,4 +1,4 @@
-"""The other sides: scripts that time themselves, each in a process (and, if need be, an interpreter) of its own.
+"""The other sides: scripts that time themselves, each in a process, some in an interpreter, of its own.
 
 A script is called with sizes and a number of repetitions, and prints a JSON line for each run.
 """
@@ -28,7 +28,8 @@ def run_peer(
 ) -> list[Timing]:
     """The timings of a script of this package, run by `python` or else by this interpreter."""
     executable = python or sys.executable
-    environment = dict(os.environ, PYTHONPATH=str(_ROOT))
+    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths))
     if python is not None:
         # PyFlink looks its workers' interpreter up on the PATH.
         environment["PATH"] = os.pathsep.join((str(Path(python).parent), environment.get("PATH", "")))
@@ -38,9 +39,11 @@ def run_peer(
     done = subprocess.run(
         command, cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS
     )
-    timings = [Timing(**json.loads(line)) for line in done.stdout.splitlines() if line.startswith('{"records"')]
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"records"')]
+    timings = [Timing(**json.loads(line)) for line in lines]
     if done.returncode or len(timings) != len(sizes) * repeat:
-        raise PeerError(f"{' '.join(command)} failed ({done.returncode}):\n{done.stdout}{done.stderr}"[-4000:])
+        said = (done.stdout + done.stderr)[-4000:]
+        raise PeerError(f"{' '.join(command)} failed ({done.returncode}):\n{said}")
     return timings
 
 

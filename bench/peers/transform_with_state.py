@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -10,9 +12,9 @@ from typing import Any
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.functions import col, lit
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from bench.functions import _STRIDE, KEYS
+from bench.functions import KEYS, STRIDE
 from bench.peers import arguments, report
 from bench.timing import Timing
 
@@ -40,9 +42,11 @@ class RunningCount(StatefulProcessor):
 
 def session(directory: Path) -> SparkSession:
     """A Spark of its own, with Spark's defaults but for what the benchmark needs."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.streaming.stateStore.providerClass", _ROCKSDB)
         .config("spark.python.unix.domain.socket.enabled", "true")
@@ -59,7 +63,7 @@ def run(spark: SparkSession, directory: Path, records: int, batch_records: int) 
     work = Path(tempfile.mkdtemp(dir=directory))
     files = records // batch_records
     numbers = spark.range(0, records, 1, files)
-    pairs = numbers.select((col("id") * _STRIDE % KEYS).cast("int").alias("key"), lit(1).alias("one"))
+    pairs = numbers.select((col("id") * STRIDE % KEYS).cast("int").alias("key"), lit(1).alias("one"))
     pairs.write.parquet(str(work / "input"))
     counts = (
         spark.readStream.schema(pairs.schema)

@@ -7,7 +7,6 @@ from `flintstream.datastream.functions`.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any, NoReturn, Protocol
 
 from flintstream.common.java import java_only
@@ -71,7 +70,6 @@ class SourceFunction(JavaFunctionWrapper):
         if source_func is not None:
             super().__init__(source_func)
 
-    @abstractmethod
     def run(self, ctx: SourceContext) -> None:
         """Emits records through `ctx`; the source is exhausted when it returns."""
         raise NotImplementedError(f"{type(self).__name__} does not define run(self, ctx)")
@@ -119,7 +117,6 @@ class SinkFunction(JavaFunctionWrapper):
         if sink_func is not None:
             super().__init__(sink_func)
 
-    @abstractmethod
     def invoke(self, value: Any, context: SinkFunction.Context) -> None:
         """Takes a record; `invoke(self, value)` without the context is fine too."""
         raise NotImplementedError(f"{type(self).__name__} does not define invoke(self, value, context)")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import cloudpickle
 
 from flintstream.runtime.batch import Batch
+from flintstream.runtime.faults import user_fault
 
 TARGET_BLOCK_BYTES = 512 * 1024
 """Blocks are cut towards this size, so that one rarely passes the limit."""
@@ -65,7 +66,7 @@ class ChannelBuffer:
     `send` receives the bytes of each block, in order.
     """
 
-    __slots__ = ("_controls", "_limit", "_send", "keys", "records", "timestamps", "values")
+    __slots__ = ("_controls", "_limit", "_send", "keys", "place", "records", "timestamps", "values")
 
     def __init__(self, send: Any, keyed: bool) -> None:
         self._send = send
@@ -75,6 +76,8 @@ class ChannelBuffer:
         self.timestamps: list[int] | None = None
         self._controls: list[PlacedControl] = []
         self.records = 0
+        self.place: tuple[str, int] | None = None
+        """The sending operator and its subtask, for the message when a record cannot be encoded."""
 
     def has_timestamps(self, wanted: bool) -> None:
         """Makes the buffer ready for records with or without timestamps: one block never mixes the two."""
@@ -121,7 +124,7 @@ class ChannelBuffer:
         if count > 2 * self._limit:
             self._halve(batch, controls)
             return
-        data = encode_block(batch, controls)
+        data = self._encode(batch, controls)
         if count:
             fitting = count * TARGET_BLOCK_BYTES // len(data)
             self._limit = max(1, min(16384, fitting, 4 * self._limit))
@@ -130,9 +133,27 @@ class ChannelBuffer:
         else:
             self._send(data)
 
+    def _encode(self, batch: Batch, controls: list[PlacedControl]) -> bytes:
+        try:
+            return encode_block(batch, controls)
+        except Exception as error:
+            if self.place is None:
+                raise
+            raise user_fault(error, *self.place, _unencodable(batch)) from error
+
     def _halve(self, batch: Batch, controls: list[PlacedControl]) -> None:
         half = len(batch.values) // 2
         first = [(place, element) for place, element in controls if place < half]
         rest = [(place - half, element) for place, element in controls if place >= half]
         self._emit(batch.slice(0, half), first)
         self._emit(batch.slice(half, len(batch.values)), rest)
+
+
+def _unencodable(batch: Batch) -> Any:
+    """The record because of which a batch cannot be encoded."""
+    for index in range(len(batch.values)):
+        try:
+            encode_block(batch.slice(index, index + 1))
+        except Exception:
+            return batch.values[index]
+    return None

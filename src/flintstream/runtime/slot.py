@@ -22,7 +22,7 @@ from typing import Any
 
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import VertexDeployment
-from flintstream.runtime.faults import Fault, UserCodeError, engine_fault
+from flintstream.runtime.faults import Fault, UserCodeError, engine_fault, user_fault
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.protocol import (
     DONE,
@@ -320,6 +320,10 @@ class Slot:
         self._send = connection.send_bytes
         connection.send_bytes(DONE)  # Welcome: the hello is accepted.
         tasks = {task.vertex.vertex_id: task for task in self._tasks if task.vertex.level == level}
+        for task in tasks.values():
+            if isinstance(task.head, SourceHead) and not task.finished:
+                # Before any row: a split that is known holds the watermark even if its rows come last.
+                self._assign_splits(task, task.head)
         waited = self._take_input(tasks, connection)
         for task in tasks.values():
             if isinstance(task.head, SourceHead) and not task.finished:
@@ -345,22 +349,26 @@ class Slot:
             elif kind == END:
                 return waited
 
+    def _assign_splits(self, task: Task, head: SourceHead) -> None:
+        work = self._source_work.get(task.vertex.vertex_id)
+        splits = None if work is None else work.splits.get(task.subtask)
+        if splits:
+            try:
+                head.assign(splits)
+            except Exception as error:
+                raise user_fault(error, head.context.name, head.context.subtask) from error
+
     def _read_source(self, task: Task, head: SourceHead) -> None:
         work = self._source_work.get(task.vertex.vertex_id)
         if work is None:
             return
         try:
-            splits = work.splits.get(task.subtask)
-            if splits:
-                head.assign(splits)
             if work.complete:
                 head.no_more_splits()
             head.read_epoch(work.limit)
         except (UserCodeError, TaskConnectionLost):
             raise
         except Exception as error:
-            from flintstream.runtime.faults import user_fault
-
             raise user_fault(error, head.context.name, head.context.subtask) from error
         if head.exhausted:
             task.finish_source()

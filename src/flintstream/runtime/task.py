@@ -158,8 +158,9 @@ class Task:
 
     def end_epoch(self) -> None:
         """All blocks of this epoch have come: lets the operators round off, sends what is buffered."""
-        for operator in self.operators.values():
-            operator.end_epoch()
+        if not self.finished:
+            for operator in self.operators.values():
+                operator.end_epoch()
         for writer in self._writers:
             writer.flush()
         for sequence in self._sequences:

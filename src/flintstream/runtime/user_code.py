@@ -134,15 +134,21 @@ def collect_main(names: Iterable[str] | None = None) -> dict[str, bytes]:
 
 
 def register_main(definitions: dict[str, bytes]) -> None:
-    """Makes the script's classes and functions known as `__main__.<name>`, so that records pickle by reference."""
+    """Makes the script's classes and functions known as `__main__.<name>`, so that records pickle by reference.
+
+    Each is loaded when it is first asked for: most are not, and one may drag in modules that slots have no use for.
+    """
     main = sys.modules["__main__"]
-    for name, data in definitions.items():
-        try:
-            value = cloudpickle.loads(data)
-        except Exception:
-            # It refers to something that only the driver has; an operator that needs it will say so when it is loaded.
-            continue
+
+    def load(name: str) -> Any:
+        data = definitions.get(name)
+        if data is None:
+            raise AttributeError(f"the program's script has no class or function {name!r} that could be shipped")
+        value = cloudpickle.loads(data)
         setattr(main, name, value)
+        return value
+
+    main.__getattr__ = load  # type: ignore[attr-defined]
 
 
 def ship_file(path: str, option: str, same_machine: bool) -> ShippedFile:

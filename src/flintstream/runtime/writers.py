@@ -149,11 +149,11 @@ class CustomWriter(Writer):
         allowed = range(count)
         for value, target in zip(batch.values, targets):
             if not hasattr(target, "__index__") or target not in allowed:
-                error = ValueError(
+                refusal = ValueError(
                     f"partition_custom: the partitioner gave {target!r} for {value!r}; "
                     f"it must be an integer from 0 to {count - 1}"
                 )
-                raise user_fault(error, *self._place, value) from error
+                raise user_fault(refusal, *self._place, value) from refusal
         self._spread(batch, targets)
 
 
@@ -250,6 +250,19 @@ def make_writer(
 
     `place` is the name of the sending operator and the index of its subtask, for error messages.
     """
+    writer = _writer(partitioner, targets, max_parallelism, send, place)
+    for buffer in writer._buffers:
+        buffer.place = place
+    return writer
+
+
+def _writer(
+    partitioner: StreamPartitioner,
+    targets: Sequence[int],
+    max_parallelism: int,
+    send: SendBlock,
+    place: tuple[str, int],
+) -> Writer:
     if isinstance(partitioner, KeyGroupPartitioner):
         return KeyGroupWriter(targets, send, partitioner, max_parallelism, place)
     if isinstance(partitioner, BroadcastPartitioner):

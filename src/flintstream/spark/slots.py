@@ -7,6 +7,7 @@ import os
 import pickle
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -144,10 +145,7 @@ class SlotPool:
         if self._listener is not None:
             self._listener.close()
         for handle in self._slots.values():
-            try:
-                handle.connection.close()
-            except OSError:
-                pass
+            _hang_up(handle.connection)
         self._wait_for_exit()
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -263,6 +261,16 @@ def _start_slots(groups: Iterable[list[bytes]]) -> Iterator[int]:
             threading.Thread(target=process.wait, daemon=True).start()
             started += 1
     yield started
+
+
+def _hang_up(connection: Connection) -> None:
+    """Closes a connection so that the peer notices at once, although another thread may be waiting on it."""
+    try:
+        with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+            duplicate.shutdown(socket.SHUT_RDWR)
+        connection.close()
+    except OSError:
+        pass  # Hung up already.
 
 
 def _alive(pid: int) -> bool:

@@ -81,7 +81,7 @@ class RecordingOutput(Output):
         self._through_blocks = through_blocks
         self.main = Recorder(through_blocks)
         self.sides: dict[str, Recorder] = {}
-        self.add_receiver(self.main, None)
+        self.add_receiver(self.main, typed=True)
 
     def emit_side(self, tag_id: str, batch: Batch) -> None:
         side = self.sides.get(tag_id)

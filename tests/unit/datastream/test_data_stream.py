@@ -266,7 +266,7 @@ def test_settings_refuse(numbers: DataStream, method: str, value: Any) -> None:
 def test_a_collection_is_not_parallel(numbers: DataStream) -> None:
     with pytest.raises(InvalidProgramException, match="fixed to 1 because it is not parallel"):
         numbers.set_parallelism(2)
-    with pytest.raises(InvalidProgramException, match="fixed to 1"):
+    with pytest.raises(InvalidProgramException, match="at least 1, got -1"):
         numbers.set_parallelism(-1)
 
 

@@ -22,12 +22,15 @@ __all__ = [
     "absolute",
     "check_exists",
     "compression_of",
+    "exists",
     "find_files",
+    "is_directory",
     "is_local",
     "join",
     "make_directory",
     "open_for_reading",
     "open_for_writing",
+    "remove",
     "rename",
 ]
 
@@ -160,6 +163,22 @@ def remove(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         Path(path).unlink(missing_ok=True)
+
+
+def exists(path: str) -> bool:
+    """Whether there is a file or a directory of that name."""
+    if is_local(path):
+        return os.path.exists(path)
+    system, inner = _system(path)
+    return bool(system.exists(inner))
+
+
+def is_directory(path: str) -> bool:
+    """Whether there is a directory of that name."""
+    if is_local(path):
+        return os.path.isdir(path)
+    system, inner = _system(path)
+    return bool(system.isdir(inner))
 
 
 def join(directory: str, name: str) -> str:

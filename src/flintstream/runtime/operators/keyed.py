@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import repeat
+from itertools import compress, repeat
 from typing import Any
 
-from flintstream.runtime.batch import Batch
+from flintstream.runtime.batch import MAX_WATERMARK, Batch
 from flintstream.runtime.operators.base import CHUNK, FunctionOperator
 
 _MISSING: Any = object()
@@ -49,7 +49,13 @@ class RichOperator(FunctionOperator):
                     results.append(function(record))
         except Exception as error:
             raise self.fault(error, record) from error
-        self.output.emit(Batch(results, batch.timestamps))
+        timestamps = batch.timestamps
+        if self.two_inputs and any(result is None for result in results):
+            # As in PyFlink, where a CoMapFunction may drop a record and a MapFunction may not.
+            kept = [result is not None for result in results]
+            timestamps = None if timestamps is None else list(compress(timestamps, kept))
+            results = list(compress(results, kept))
+        self.output.emit(Batch(results, timestamps))
 
     def _filter(self, function: Any, batch: Batch) -> None:
         state = self.context.keyed_state
@@ -109,7 +115,7 @@ class ReduceOperator(FunctionOperator):
 
     def process(self, batch: Batch) -> None:
         assert batch.keys is not None
-        function, results = self._reduce, self._results
+        function, results, state = self._reduce, self._results, self.context.keyed_state
         get = results.get
         values: list[Any] = []
         emit = values.append
@@ -118,6 +124,7 @@ class ReduceOperator(FunctionOperator):
             for key, record in zip(batch.keys, batch.values):
                 previous = get(key, _MISSING)
                 if previous is not _MISSING:
+                    state.current_key = key  # type: ignore[union-attr]
                     record = function(previous, record)
                 results[key] = record
                 emit(record)
@@ -126,10 +133,11 @@ class ReduceOperator(FunctionOperator):
         if not self.context.batch_mode:
             self.output.emit(Batch(values, batch.timestamps))
 
-    def finish(self) -> None:
-        if self.context.batch_mode:
+    def process_watermark(self, timestamp: int) -> None:
+        if timestamp == MAX_WATERMARK and self.context.batch_mode:
+            # The results come before the last watermark, or they would be late for whoever follows.
             finals = list(self._results.values())
+            self._results.clear()
             for start in range(0, len(finals), CHUNK):
                 self.output.emit(Batch(finals[start : start + CHUNK]))
-            self._results.clear()
-        super().finish()
+        super().process_watermark(timestamp)

@@ -91,7 +91,9 @@ class SparkSourceOperator(SourceHead):
             return
         timing = self._times.get(split)
         if timing is None:
-            timing = self._times[split] = TimestampsAndWatermarks(self._strategy, self.context.name)
+            timing = self._times[split] = TimestampsAndWatermarks(
+                self._strategy, self.context.name, self.context.subtask
+            )
         for part, watermark in timing.process(rows):
             self.output.emit(part)
             if watermark is not None:
@@ -131,12 +133,13 @@ class _OpenSplit:
 
     def fetch_ahead(self) -> bool:
         """Looks whether there are records; keeps them for the next epoch."""
-        if self.ahead is None:
+        if self.ahead is None and not self.reader.finished:
             position = self.reader.position
             batch = self.reader.read(PREFETCH_RECORDS)
             if batch.values:
                 self.ahead, self.position_before = batch, position
-        return self.ahead is not None
+        # A split that has ended is worth an epoch too: the end is to be told.
+        return self.ahead is not None or self.reader.finished
 
     @property
     def done(self) -> bool:
@@ -164,7 +167,11 @@ class SourceOperator(SourceHead):
     def assign(self, splits: list[tuple[Split, Any]]) -> None:
         for split, position in splits:
             reader = self._source.create_reader(split, position)
-            timing = None if self._strategy is None else TimestampsAndWatermarks(self._strategy, self.context.name)
+            timing = (
+                None
+                if self._strategy is None
+                else TimestampsAndWatermarks(self._strategy, self.context.name, self.context.subtask)
+            )
             self._open[split.split_id] = _OpenSplit(split, reader, timing)
             self._valve.add(split.split_id)
 
@@ -185,6 +192,8 @@ class SourceOperator(SourceHead):
             still: list[_OpenSplit] = []
             for split in waiting:
                 batch = split.read(min(READ_RECORDS, limit))
+                # To the end of the line: what this epoch's limit leaves out comes first in the next.
+                self._open[split.split.split_id] = self._open.pop(split.split.split_id)
                 if batch.values:
                     limit -= len(batch.values)
                     self._emit(split, batch)
@@ -200,7 +209,7 @@ class SourceOperator(SourceHead):
     def has_data(self) -> bool:
         now = time.time()
         for split in self._open.values():
-            if split.ahead is not None:
+            if split.ahead is not None or split.reader.finished:
                 return True
             due = split.reader.next_due()
             if due is not None and due <= now:
@@ -246,6 +255,7 @@ class SourceOperator(SourceHead):
     def _drop(self, split: _OpenSplit) -> None:
         split.reader.close()
         del self._open[split.split.split_id]
-        combined = self._valve.end(split.split.split_id)
-        if combined is not None and self._open:
+        # Not ended but forgotten: splits found later must still be able to move the watermark.
+        combined = self._valve.remove(split.split.split_id)
+        if combined is not None:
             self.output.emit_watermark(combined)

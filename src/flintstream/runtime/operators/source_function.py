@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
@@ -102,7 +101,7 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
             self._run(self._source_context)
         except _Cancelled:
             pass
-        except Exception as error:
+        except BaseException as error:  # sys.exit() too: a source that dies must not look like one that is done
             self._error = user_fault(error, self.context.name, self.context.subtask)
         finally:
             self._ended.set()
@@ -150,9 +149,10 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
         context = getattr(self, "_source_context", None)
         if context is not None and not self._ended.is_set():
             cancel = getattr(self.function, "cancel", None)
-            if cancel is not None:
-                self.guarded(cancel)
-            context._cancel()
-            deadline = time.monotonic() + _CANCEL_SECONDS
-            self._thread.join(max(0.0, deadline - time.monotonic()))
+            try:
+                if cancel is not None:
+                    self.guarded(cancel)
+            finally:
+                context._cancel()
+                self._thread.join(_CANCEL_SECONDS)
         super().close()

@@ -40,7 +40,8 @@ class TimestampsAndWatermarks:
         assigner = strategy.timestamp_assigner
         self._extract = None if assigner is None else assigner.extract_timestamp
         self._generator = strategy.create_generator()
-        self._in_blocks = hasattr(self._generator, "on_block")
+        # Only our own generators: a user's subclass of one may see each record in on_event.
+        self._in_blocks = strategy.has_built_in_generator
         self._output = _WatermarkOutput()
         self._place = (operator, subtask)
         self._watermark = MIN_WATERMARK
@@ -84,10 +85,22 @@ class TimestampsAndWatermarks:
         records = iter(batch.values)
         try:
             if batch.timestamps is None:
-                return [extract(value, NO_TIMESTAMP) for value in records]
-            return [extract(value, before) for value, before in zip(records, batch.timestamps)]
+                timestamps = [extract(value, NO_TIMESTAMP) for value in records]
+            else:
+                timestamps = [extract(value, before) for value, before in zip(records, batch.timestamps)]
         except Exception as error:
             raise user_fault(error, *self._place, record_at_fault(batch.values, records)) from error
+        if not {int}.issuperset(map(type, timestamps)):
+            self._check(batch.values, timestamps)
+        return timestamps
+
+    def _check(self, values: list[Any], timestamps: list[Any]) -> None:
+        for value, timestamp in zip(values, timestamps):
+            if not hasattr(timestamp, "__index__"):
+                refusal = TypeError(
+                    f"the timestamp assigner gave {timestamp!r}; a timestamp is an integer, in milliseconds"
+                )
+                raise user_fault(refusal, *self._place, value)
 
     def _moved(self, timestamp: int | None) -> int | None:
         if timestamp is None or timestamp <= self._watermark:

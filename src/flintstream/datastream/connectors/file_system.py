@@ -1,0 +1,44 @@
+"""Files as sources and sinks: the names that a program imports."""
+
+from __future__ import annotations
+
+from flintstream.datastream.connectors.file_formats import BulkFormat, FileSplit, LineFormat, StreamFormat
+from flintstream.datastream.connectors.file_sink import FileSink, StreamingFileSink
+from flintstream.datastream.connectors.file_sink_config import (
+    BucketAssigner,
+    DefaultRollingPolicy,
+    FileCompactor,
+    FileCompactStrategy,
+    OnCheckpointRollingPolicy,
+    OutputFileConfig,
+    RollingPolicy,
+)
+from flintstream.datastream.connectors.file_source import (
+    FileEnumeratorProvider,
+    FileSource,
+    FileSourceBuilder,
+    FileSplitAssignerProvider,
+)
+from flintstream.datastream.connectors.text_file_sink import TextFileSink, WriteMode
+
+__all__ = [
+    "BucketAssigner",
+    "BulkFormat",
+    "DefaultRollingPolicy",
+    "FileCompactStrategy",
+    "FileCompactor",
+    "FileEnumeratorProvider",
+    "FileSink",
+    "FileSource",
+    "FileSourceBuilder",
+    "FileSplit",
+    "FileSplitAssignerProvider",
+    "LineFormat",
+    "OnCheckpointRollingPolicy",
+    "OutputFileConfig",
+    "RollingPolicy",
+    "StreamFormat",
+    "StreamingFileSink",
+    "TextFileSink",
+    "WriteMode",
+]
