@@ -8,11 +8,16 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from bench.timing import MeasurementError
+
 
 def main() -> None:
     """Called with the name, the file to write, and `quick` or `full`."""
     name, path, size = sys.argv[1:]
-    result = importlib.import_module(f"bench.{name}").run(quick=size == "quick")
+    try:
+        result = importlib.import_module(f"bench.{name}").run(quick=size == "quick")
+    except MeasurementError as error:
+        sys.exit(str(error))
     Path(path).write_text(json.dumps(asdict(result)))
 
 

@@ -15,7 +15,11 @@ class Timing:
     seconds: float
 
 
-class TooSmallError(RuntimeError):
+class MeasurementError(RuntimeError):
+    """A number could not be taken; the message says all that the person at the terminal needs."""
+
+
+class TooSmallError(MeasurementError):
     """The sizes are too close for the time between them to be measured."""
 
 

@@ -47,7 +47,6 @@ class CountPerKey(KeyedProcessFunction):
 
 
 def test_a_keyed_count_over_many_epochs_counts_every_record_once(env):
-    env.get_execution_environment()
     stream = numbers(env, 0, 99_999).key_by(lambda n: n % 7).process(CountPerKey())
     results = collect(stream)
     assert len(results) == 100_000
@@ -66,13 +65,12 @@ def test_records_of_a_channel_keep_their_order(env):
 
 
 def test_a_graph_with_branches_joins_and_edges_over_levels_is_computed_once(env):
-    counter_file_free = numbers(env, 1, 1000)
-    doubled = counter_file_free.rebalance().map(lambda n: n * 2)
-    tripled = doubled.rebalance().map(lambda n: n * 3)
+    single = numbers(env, 1, 1000)
+    doubled = single.rebalance().map(lambda n: n * 2, Types.LONG())
+    six_fold = doubled.rebalance().map(lambda n: n * 3, Types.LONG())
     # The union's inputs stand on levels 0, 1 and 2.
-    union = counter_file_free.union(doubled, tripled).rebalance().map(lambda n: n)
-    expected = Counter([n for n in range(1, 1001)] + [n * 2 for n in range(1, 1001)] + [n * 6 for n in range(1, 1001)])
-    assert Counter(collect(union)) == expected
+    union = single.union(doubled, six_fold).rebalance().map(lambda n: n)
+    assert Counter(collect(union)) == Counter(n * factor for factor in (1, 2, 6) for n in range(1, 1001))
 
 
 def test_connected_streams_see_both_inputs(env):

@@ -11,6 +11,7 @@ from flintstream.runtime.batch import MAX_WATERMARK
 from flintstream.runtime.block import EndOfInput, Idleness, Watermark, decode_block
 from flintstream.runtime.context import JobInfo, RuntimeContext, SubtaskInfo
 from flintstream.runtime.deployment import EdgeDeployment, OperatorDeployment, VertexDeployment
+from flintstream.runtime.faults import user_fault
 from flintstream.runtime.key_grouping import KeyGrouping
 from flintstream.runtime.operators.base import Operator, OperatorContext
 from flintstream.runtime.operators.source import SourceHead
@@ -120,7 +121,13 @@ class Task:
     # --- life ----------------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Opens the operators, last of the chain first, so that each can emit when it is opened."""
+        """Opens writers and operators, last of the chain first, so that each can emit when it is opened."""
+        for edge, writer in zip(self.vertex.out_edges, self._writers):
+            context = self.operators[edge.node_id].context
+            try:
+                writer.open(context.runtime_context)
+            except Exception as error:
+                raise user_fault(error, context.name, self.subtask) from error
         for operator in reversed(self.operators.values()):
             operator.open()
 
@@ -170,9 +177,9 @@ class Task:
     def close(self) -> list[BaseException]:
         """Closes all operators, whatever happens; returns the exceptions of those that failed."""
         errors: list[BaseException] = []
-        for operator in self.operators.values():
+        for closing in (*self.operators.values(), *self._writers):
             try:
-                operator.close()
+                closing.close()
             except Exception as error:
                 errors.append(error)
         return errors

@@ -20,6 +20,7 @@ from flintstream.graph.partitioners import (
 )
 from flintstream.runtime.batch import MAX_WATERMARK, Batch
 from flintstream.runtime.block import ChannelBuffer, Control, EndOfInput, Idleness, Watermark
+from flintstream.runtime.captured import released
 from flintstream.runtime.faults import record_at_fault, user_fault
 from flintstream.runtime.operators.base import bound_method
 
@@ -36,9 +37,25 @@ class Writer:
     """
 
     keyed = False
+    functions: tuple[Any, ...] = ()
+    """The user's key selector and partitioner, where there are any: objects may have `open` and `close`."""
 
     def __init__(self, targets: Sequence[int], send: SendBlock) -> None:
         self._buffers = [self._buffer(target, send) for target in targets]
+
+    def open(self, runtime_context: Any) -> None:
+        """Opens the user's functions."""
+        for function in self.functions:
+            opener = getattr(function, "open", None)
+            if opener is not None:
+                opener(runtime_context)
+
+    def close(self) -> None:
+        """Closes the user's functions."""
+        for function in self.functions:
+            closer = getattr(function, "close", None)
+            if closer is not None:
+                closer()
 
     def _buffer(self, target: int, send: SendBlock) -> ChannelBuffer:
         return ChannelBuffer(lambda data: send(target, data), self.keyed)
@@ -135,6 +152,7 @@ class CustomWriter(Writer):
         self, targets: Sequence[int], send: SendBlock, partitioner: CustomPartitioner, place: tuple[str, int]
     ) -> None:
         super().__init__(targets, send)
+        self.functions = (released(partitioner.partitioner), released(partitioner.key_selector))
         self._partition = bound_method(partitioner.partitioner, "partition")
         self._key = bound_method(partitioner.key_selector, "get_key")
         self._place = place
@@ -196,6 +214,7 @@ class KeyGroupWriter(Writer):
         place: tuple[str, int],
     ) -> None:
         super().__init__(targets, send)
+        self.functions = (released(partitioner.key_selector),)
         self._select = bound_method(partitioner.key_selector, "get_key")
         self._key_type = partitioner.key_type
         self._routes = Routes(max_parallelism, len(targets))

@@ -85,6 +85,7 @@ class OperatorHarness:
             None if selector is None else bound_method(selector, "get_key") for selector in key_selectors
         ]
         self._services = SlotServices()
+        self._spooled: dict[str, list[Any]] = {}
         deployed = OperatorDeployment(0, "0" * 32, name, operator, output_type, {}, [])
         vertex = VertexDeployment(
             vertex_id=0,
@@ -126,15 +127,18 @@ class OperatorHarness:
         try:
             if self._life == _OPEN:
                 self._flush()
-        finally:
+        except BaseException:
             self._shut()
+            raise
+        errors = self._shut()
+        if errors:
+            raise errors[0]
 
     def __enter__(self: _Self) -> _Self:
         try:
             self.open()
         except BaseException:
-            self._life = _CLOSED
-            self._task.close()
+            self._shut()
             raise
         return self
 
@@ -144,8 +148,7 @@ class OperatorHarness:
         if error is None:
             self.close()
         elif self._life != _CLOSED:
-            self._life = _CLOSED
-            self._task.close()  # What failed first is what the test is about.
+            self._shut()  # What failed first is what the test is about.
 
     def end_epoch(self) -> None:
         """Ends an epoch: the operator rounds off, as it does about once a second in a job."""
@@ -196,8 +199,8 @@ class OperatorHarness:
     def spooled(self, name: str) -> list[Any]:
         """What the operator has put aside for the driver under a name, e.g. the id of a collecting sink."""
         self._flush()
-        spool = self._services.spool(name)
-        return [record for page in range(spool.pages) for record in pickle.loads(spool.page(page))]
+        self._fetch_spools()
+        return list(self._spooled.get(name, ()))
 
     @property
     def accumulators(self) -> dict[str, Any]:
@@ -222,8 +225,8 @@ class OperatorHarness:
         """Forgets what was emitted so far."""
         self._flush()
         self._recorded.clear()
-        for spool in self._services.spools.values():
-            spool.clear()
+        self._fetch_spools()
+        self._spooled.clear()
 
     # --- feeding ----------------------------------------------------------------------------------
 
@@ -332,11 +335,18 @@ class OperatorHarness:
         if self._ended[input_index]:
             raise RuntimeError(f"input {input_index + 1} has ended: nothing can follow")
 
-    def _shut(self) -> None:
+    def _fetch_spools(self) -> None:
+        for name, spool in self._services.spools.items():
+            for page in range(spool.pages):
+                self._spooled.setdefault(name, []).extend(pickle.loads(spool.page(page)))
+            spool.clear()
+
+    def _shut(self) -> list[BaseException]:
+        """Closes everything; returns the failures."""
         self._life = _CLOSED
         errors = self._task.close()
-        if errors:
-            raise errors[0]
+        self._fetch_spools()
+        return errors
 
 
 class OneInputOperatorHarness(OperatorHarness):

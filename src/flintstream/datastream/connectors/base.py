@@ -30,7 +30,8 @@ __all__ = [
 
 
 class SourceError(Exception):
-    """A source could not be read. The message says where: the file and its offset, the split and its position."""
+    """A source could not be read. The message says where: the file and its offset, the split and its
+    position."""
 
 
 class DeliveryGuarantee(Enum):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.datastream.connectors.base import SourceError, SplitBasedSource, positive
 from flintstream.runtime.batch import Batch
+from flintstream.runtime.captured import capture
 from flintstream.runtime.faults import record_at_fault
 from flintstream.runtime.operators.base import bound_method
 from flintstream.runtime.source import Split, SplitReader
@@ -54,14 +56,16 @@ class RateLimiterStrategy:
 class DataGeneratorSource(SplitBasedSource):
     """Records made by a function from their index: 0, 1, 2, and so on.
 
-        source = DataGeneratorSource(lambda index: f"Number: {index}", 1000, RateLimiterStrategy.per_second(100),
-                                     Types.STRING())
+        rate = RateLimiterStrategy.per_second(100)
+        source = DataGeneratorSource(lambda index: f"Number: {index}", 1000, rate, Types.STRING())
         env.from_source(source, WatermarkStrategy.no_watermarks(), "Generator")
 
-    :param generator_function: makes a record from its index: a function, or an object with `map(index)`. It must give the
-        same record for the same index each time, so that the source can be read again after a failure.
-    :param count: how many records in all; None for a source that never ends. A bounded source gives each subtask a
-        contiguous range of indices, one without end gives subtask i of n the indices i, i + n, i + 2 n, and so on.
+    :param generator_function: makes a record from its index: a function, or an object with `map(index)`. It
+        must give the same record for the same index each time, so that the source can be read again after a
+        failure.
+    :param count: how many records in all; None for a source that never ends. A bounded source gives each
+        subtask a contiguous range of indices, one without end gives subtask i of n the indices i, i + n, i +
+        2 n, and so on.
     :param rate_limiter_strategy: how fast; as fast as possible unless given.
     :param type_info: the type of the records.
     """
@@ -82,8 +86,10 @@ class DataGeneratorSource(SplitBasedSource):
                 f"{rate_limiter_strategy!r}"
             )
         if type_info is not None and not isinstance(type_info, TypeInformation):
-            raise TypeError(f"DataGeneratorSource: type_info must be a type, such as Types.INT(), got {type_info!r}")
-        self._function = generator_function
+            raise TypeError(
+                f"DataGeneratorSource: type_info must be a type, such as Types.INT(), not {type_info!r}"
+            )
+        self._function = capture(generator_function)
         self._count = count
         self._rate = None if rate_limiter_strategy is None else rate_limiter_strategy.records_per_second
         self._type = type_info
@@ -102,15 +108,15 @@ class DataGeneratorSource(SplitBasedSource):
             ]
         parts = min(parallelism, count)
         bounds = [count * part // parts for part in range(parts + 1)] if parts else []
-        return [
-            Split(f"{low}-{high - 1}", _Indices(low, high, 1, parts)) for low, high in zip(bounds, bounds[1:])
-        ]
+        return [Split(f"{low}-{high - 1}", _Indices(low, high, 1, parts)) for low, high in pairwise(bounds)]
 
     def create_reader(self, split: Split, position: Any) -> SplitReader:
         indices: _Indices = split.content
         rate = None if self._rate is None else self._rate / indices.parts
         generate = bound_method(self._function, "map")
-        return _GeneratorReader(generate, indices, indices.first if position is None else position, rate, self._type)
+        return _GeneratorReader(
+            generate, indices, indices.first if position is None else position, rate, self._type
+        )
 
 
 @dataclass(frozen=True)

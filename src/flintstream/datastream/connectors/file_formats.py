@@ -29,7 +29,7 @@ class FileFormat:
 
     def create_reader(self, split: FileSplit, position: Any) -> SplitReader:
         """A reader of a part of a file, from its beginning where `position` is None. Called in a slot."""
-        raise NotImplementedError(f"{type(self).__name__} does not define create_reader(self, split, position)")
+        raise NotImplementedError(f"{type(self).__name__} does not define create_reader(split, position)")
 
 
 class StreamFormat(FileFormat):
@@ -131,7 +131,8 @@ class LineReader(LinesReader):
                 self._decode([text])
             except Exception as single:
                 return SourceError(
-                    f"{self._lines.path}, {self._lines.place(index)}: cannot read the line {text[:200]!r}: {single}"
+                    f"{self._lines.path}, {self._lines.place(index)}: "
+                    f"cannot read the line {text[:200]!r}: {single}"
                 )
         return SourceError(f"{self._lines.path}, {self._lines.place(0)} or a line behind it: {error}")
 

@@ -1,7 +1,7 @@
 """Lines of a file, or of a part of it, read in blocks and from exact positions.
 
-Lines end as Java's do: with `\\n`, `\\r\\n` or `\\r`. A part of a file has the lines that start in it, so that parts which
-cover a file give each line once, wherever they are cut.
+Lines end as Java's do: with `\\n`, `\\r\\n` or `\\r`. A part of a file has the lines that start in it, so
+that parts which cover a file give each line once, wherever they are cut.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def lines_of(split: FileSplit, charset: str, position: int | None) -> Lines:
 
 
 class Lines(ABC):
-    """Lines to look at and then to leave behind: `peek` shows lines, `advance` moves the position over them."""
+    """Lines to look at and then to leave behind: `peek` shows lines, `advance` moves the position over
+    them."""
 
     finished = False
     """Set once all lines have been left behind."""
@@ -129,7 +130,8 @@ class _ByteLines(Lines):
             self._read_to = self.position = self.position or 0
             self._file.seek(self.position)
             return
-        # The line that goes on at the start, or ends right in front of it, belongs to the part before this one.
+        # The line that goes on at the start, or ends right in front of it, belongs to the part before this
+        # one.
         self._file.seek(start - 1)
         first, *others = self._next_lines() or [b""]
         self._read_to = self.position = start - 1 + len(first)
@@ -197,13 +199,14 @@ class _ByteLines(Lines):
                 break
             offset += len(line)
         return SourceError(
-            f"{self.path}: what stands at byte {offset} is not {self._charset}; if the file has another encoding, "
-            "give its charset to the format"
+            f"{self.path}: what stands at byte {offset} is not {self._charset}; "
+            "if the file has another encoding, give its charset to the format"
         )
 
 
 class _TextLines(Lines):
-    """Lines of an encoding that must be decoded from the start, such as UTF-16; a position is a number of lines."""
+    """Lines of an encoding that must be decoded from the start, such as UTF-16; a position is a number of
+    lines."""
 
     _file: io.TextIOWrapper | None
     _ahead: list[str]
@@ -236,8 +239,8 @@ class _TextLines(Lines):
             return list(islice(self._file, count))
         except UnicodeError as error:
             raise SourceError(
-                f"{self.path}: what stands behind line {self._start_of(len(self._ahead))} is not {self._charset}; if the "
-                "file has another encoding, give its charset to the format"
+                f"{self.path}: what stands behind line {self._start_of(len(self._ahead))} is not "
+                f"{self._charset}; if the file has another encoding, give its charset to the format"
             ) from error
 
     def _texts(self, lines: list[str], keep_ends: bool) -> list[str]:

@@ -1,5 +1,7 @@
 """Paths and URLs of files: which files a path means, and how one is opened, on a disk or behind fsspec."""
 
+# A path here may be a URL as well, so it stays a string.
+# ruff: noqa: PTH100, PTH103, PTH105, PTH110, PTH111, PTH112, PTH114, PTH116, PTH118, PTH119, PTH122, PTH207
 from __future__ import annotations
 
 import bz2
@@ -11,6 +13,7 @@ import shutil
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -58,14 +61,17 @@ def is_local(path: str) -> bool:
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """A path as slots understand it: an absolute path for a local file (relative, `~`, `file://`), else the URL."""
+    """A path as slots understand it: an absolute path for a local file (relative, `~`, `file://`), else the
+    URL."""
     text = os.fspath(path)
     if not isinstance(text, str) or not text:
         raise ValueError(f"a file path must be a text that is not empty, got {path!r}")
     if text.startswith("file:"):
         parsed = urllib.parse.urlsplit(text)
         if parsed.netloc not in ("", "localhost"):
-            raise ValueError(f"{text}: a file URL has three slashes in front of an absolute path, as in file:///tmp/in")
+            raise ValueError(
+                f"{text}: a file URL has three slashes in front of an absolute path, as in file:///tmp/in"
+            )
         text = urllib.request.url2pathname(parsed.path)
     if not is_local(text):
         return text
@@ -85,7 +91,8 @@ def check_exists(path: str) -> None:
 
 
 def find_files(path: str) -> list[FoundFile]:
-    """All files that a path means, by name: the file, those in the directory and below, or what the pattern matches.
+    """All files that a path means, by name: the file, those in the directory and below, or what the pattern
+    matches.
 
     Names that start with `.` or `_` are left out, as in Flink, unless the path itself is such a name.
     """
@@ -111,7 +118,7 @@ def open_for_reading(path: str) -> IO[bytes]:
     compression = compression_of(path)
     raw = open(path, "rb", buffering=0) if is_local(path) else fsspec.open(path, "rb").open()  # noqa: PTH123, SIM115
     if compression is None:
-        return raw  # type: ignore[no-any-return]
+        return raw
     return _COMPRESSIONS[compression](_Owned(raw))  # type: ignore[no-any-return]
 
 
@@ -212,10 +219,8 @@ def _find_local(path: str) -> Iterator[FoundFile]:
 
 def _below(path: str) -> Iterator[FoundFile]:
     if not os.path.isdir(path):
-        try:
+        with suppress(FileNotFoundError):  # gone since it was listed: nothing to read
             yield FoundFile(path, os.stat(path).st_size)
-        except FileNotFoundError:
-            pass  # It has gone since it was listed: nothing to read.
         return
     for directory, names, files in os.walk(path):
         names[:] = [name for name in names if not _hidden(name)]

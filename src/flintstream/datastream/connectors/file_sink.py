@@ -87,7 +87,9 @@ class _RowBuilder:
     def with_output_file_config(self: _Builder, output_file_config: OutputFileConfig) -> _Builder:
         """How files are named."""
         if not isinstance(output_file_config, OutputFileConfig):
-            raise TypeError(f"with_output_file_config: expected an OutputFileConfig, got {output_file_config!r}")
+            raise TypeError(
+                f"with_output_file_config: expected an OutputFileConfig, got {output_file_config!r}"
+            )
         self._settings = replace(self._settings, names=output_file_config)
         return self
 
@@ -106,10 +108,11 @@ class FileSink(Sink, SupportsPreprocessing):
             .with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=1024 ** 2)).build()
         stream.sink_to(sink)
 
-    Below the path there is a directory for each bucket, and in it files `part-<uid>-<subtask>-<n>`, where the uid is random.
-    While a file is written it has a hidden name, `.part-….inprogress.<uuid>`, which readers pass over; it gets its name when
-    the rolling policy says that it is complete, or at the end of the input. Files that a failed job has not completed stay
-    hidden, so after a restart records may be written again: at least once.
+    Below the path there is a directory for each bucket, and in it files `part-<uid>-<subtask>-<n>`, where
+    the uid is random. While a file is written it has a hidden name, `.part-….inprogress.<uuid>`, which
+    readers pass over; it gets its name when the rolling policy says that it is complete, or at the end of
+    the input. Files that a failed job has not completed stay hidden, so after a restart records may be
+    written again: at least once.
     """
 
     def __init__(self, settings: FileSinkSettings, transformer: StreamTransformer | None = None) -> None:
@@ -141,7 +144,9 @@ class FileSink(Sink, SupportsPreprocessing):
 
         def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> NoReturn:
             """Not available yet: joining small files."""
-            raise NotImplementedError("FileSink.enable_compact is not available yet: raise the sizes of the rolling policy")
+            raise NotImplementedError(
+                "FileSink.enable_compact is not available yet: let the rolling policy make larger files"
+            )
 
         def disable_compact(self) -> FileSink.BaseBuilder:
             """Files are not joined. The default."""
@@ -214,7 +219,7 @@ class FileSinkOperator(Operator):
         context, assign = self._bucket_context, self._settings.bucket_assigner.get_bucket_id
         context.now = now
         buckets: dict[str, list[bytes]] = {}
-        for index, (record, piece) in enumerate(zip(batch.values, pieces)):
+        for index, (record, piece) in enumerate(zip(batch.values, pieces, strict=True)):
             context.record_timestamp = NO_TIMESTAMP if batch.timestamps is None else batch.timestamps[index]
             try:
                 bucket = _checked_bucket(assign(record, context))
@@ -245,8 +250,8 @@ class _BucketContext:
 class StreamingFileSink(RichSinkFunction):
     """The older `FileSink`, for `stream.add_sink`; its files are named `part-<subtask>-<n>`.
 
-        sink = StreamingFileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build()
-        stream.add_sink(sink)
+    sink = StreamingFileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build()
+    stream.add_sink(sink)
     """
 
     def __init__(self, settings: FileSinkSettings) -> None:
@@ -325,4 +330,6 @@ def _checked_bucket(bucket: Any) -> str:
 
 
 def _no_bulk_format(sink: str) -> NoReturn:
-    raise NotImplementedError(f"{sink}.for_bulk_format is not available yet: use for_row_format, or a SparkSink")
+    raise NotImplementedError(
+        f"{sink}.for_bulk_format is not available yet: use for_row_format, or a SparkSink"
+    )

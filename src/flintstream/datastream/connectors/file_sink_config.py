@@ -61,18 +61,19 @@ class BucketAssigner(_NoJavaObject):
     ) -> BucketAssigner:
         """A directory for each hour, or for what the format tells apart, by the clock of the sink.
 
-        :param format_str: letters as in Java's DateTimeFormatter: `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`, `SSS`, and texts in
-            single quotes.
+        :param format_str: letters as in Java's DateTimeFormatter: `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`,
+            `SSS`, and texts in single quotes.
         :param timezone_id: such as `Europe/Berlin` or `GMT-08:00`; the machine's own unless given.
         """
         return _DateTime(format_str, timezone_id)
 
     def get_bucket_id(self, element: object, context: BucketContext) -> str:
         """The name of the directory, relative to the sink's path; empty for that path itself."""
-        raise NotImplementedError(f"{type(self).__name__} does not define get_bucket_id(self, element, context)")
+        raise NotImplementedError(f"{type(self).__name__} does not define get_bucket_id(element, context)")
 
     def bucket_at(self, millis: int) -> str | None:
-        """The one bucket of all records that are written at this time; None where it depends on the record."""
+        """The one bucket of all records that are written at this time; None where it depends on the
+        record."""
         return None
 
 
@@ -129,7 +130,7 @@ def _python_format(pattern: str) -> str:
         else:
             known = ", ".join([*_LETTERS, "SSS"])
             raise ValueError(
-                f"date_time_bucket_assigner: {found['letters']!r} in the format {pattern!r} is not supported; "
+                f"date_time_bucket_assigner: {found['letters']!r} in {pattern!r} is not supported; "
                 f"supported are {known}, and texts in single quotes"
             )
     return "".join(parts)
@@ -156,7 +157,9 @@ class RollingPolicy(_NoJavaObject):
 
     @staticmethod
     def default_rolling_policy(
-        part_size: int = 1024 * 1024 * 128, rollover_interval: int = 60 * 1000, inactivity_interval: int = 60 * 1000
+        part_size: int = 1024 * 1024 * 128,
+        rollover_interval: int = 60 * 1000,
+        inactivity_interval: int = 60 * 1000,
     ) -> DefaultRollingPolicy:
         """By size (bytes), age, and time without a record (milliseconds)."""
         return DefaultRollingPolicy(part_size, rollover_interval, inactivity_interval)
@@ -173,7 +176,9 @@ class DefaultRollingPolicy(RollingPolicy):
     def __init__(self, part_size: int, rollover_interval: int, inactivity_interval: int) -> None:
         self.part_size = positive("default_rolling_policy: part_size", part_size)
         self.rollover_interval = positive("default_rolling_policy: rollover_interval", rollover_interval)
-        self.inactivity_interval = positive("default_rolling_policy: inactivity_interval", inactivity_interval)
+        self.inactivity_interval = positive(
+            "default_rolling_policy: inactivity_interval", inactivity_interval
+        )
 
 
 class OnCheckpointRollingPolicy(RollingPolicy):
@@ -194,7 +199,8 @@ class OutputFileConfig(_NoJavaObject):
                 raise ValueError(f"OutputFileConfig: {what} must be a text without slashes, got {value!r}")
         if part_prefix.startswith((".", "_")):
             raise ValueError(
-                f"OutputFileConfig: part_prefix must not start with '.' or '_', got {part_prefix!r}: such files are hidden"
+                f"OutputFileConfig: part_prefix {part_prefix!r} would hide the files: it must not start with "
+                "'.' or '_'"
             )
         self._part_prefix = part_prefix
         self._part_suffix = part_suffix

@@ -22,8 +22,8 @@ SPLIT_BYTES = 64 * 1024 * 1024
 
 
 class FileEnumeratorProvider:
-    """Whether large files are read in several parts. Either way, files are looked for in directories and below, and names
-    that start with `.` or `_` are left out.
+    """Whether large files are read in several parts. Either way, files are looked for in directories and
+    below, and names that start with `.` or `_` are left out.
 
     Example::
 
@@ -35,7 +35,8 @@ class FileEnumeratorProvider:
 
     @staticmethod
     def default_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """Large files are split, unless they are compressed or their format does not allow it. The default."""
+        """Large files are split, unless they are compressed or their format does not allow it. The
+        default."""
         return FileEnumeratorProvider(True)
 
     @staticmethod
@@ -54,7 +55,8 @@ class FileSplitAssignerProvider:
 
     @staticmethod
     def locality_aware_split_assigner() -> FileSplitAssignerProvider:
-        """The default: the next file goes to the subtask with the fewest. (Slots know of no file that is nearer.)"""
+        """The default: the next file goes to the subtask with the fewest. (Slots know of no file that is
+        nearer.)"""
         return FileSplitAssignerProvider()
 
 
@@ -64,9 +66,9 @@ class FileSource(SplitBasedSource):
         source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in").build()
         env.from_source(source, WatermarkStrategy.no_watermarks(), "files")
 
-    A path is a file, a directory (with all below it), a pattern such as `/data/*/part-*`, or a URL that fsspec knows, such
-    as `s3://bucket/in`. Each subtask reads its files one after the other, by name. A file is read once, by its path: what is
-    appended to it afterwards is not seen.
+    A path is a file, a directory (with all below it), a pattern such as `/data/*/part-*`, or a URL that
+    fsspec knows, such as `s3://bucket/in`. Each subtask reads its files one after the other, by name. A file
+    is read once, by its path: what is appended to it afterwards is not seen.
     """
 
     def __init__(
@@ -88,14 +90,14 @@ class FileSource(SplitBasedSource):
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
-        """A source of lines, CSV or JSON lines: `FileSource.for_record_stream_format(JsonLinesFormat(), "in").build()`."""
+        """A source of lines, CSV or JSON: `for_record_stream_format(JsonLinesFormat(), "in").build()`."""
         if not isinstance(stream_format, StreamFormat):
             raise TypeError(f"for_record_stream_format: expected a StreamFormat, got {stream_format!r}")
         return FileSourceBuilder(stream_format, paths)
 
     @staticmethod
     def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
-        """A source of files such as Parquet: `FileSource.for_bulk_file_format(ParquetFormat(), "in").build()`."""
+        """A source of files such as Parquet: `for_bulk_file_format(ParquetFormat(), "in").build()`."""
         if not isinstance(bulk_format, BulkFormat):
             raise TypeError(f"for_bulk_file_format: expected a BulkFormat, got {bulk_format!r}")
         return FileSourceBuilder(bulk_format, paths)
@@ -123,7 +125,7 @@ class FileSource(SplitBasedSource):
         starts = range(0, size, step)
         return [
             Split(f"{path}#{start}" if start else path, FileSplit(path, start, end))
-            for start, end in zip(starts, [*starts[1:], None])
+            for start, end in zip(starts, [*starts[1:], None], strict=True)
         ]
 
     def create_reader(self, split: Split, position: Any) -> SplitReader:
@@ -151,7 +153,9 @@ class FileSourceBuilder:
         if not isinstance(discovery_interval, Duration):
             raise TypeError(f"monitor_continuously: expected a Duration, got {discovery_interval!r}")
         if discovery_interval.to_nanos() <= 0:
-            raise ValueError(f"monitor_continuously: the interval must be above 0, got {discovery_interval!r}")
+            raise ValueError(
+                f"monitor_continuously: the interval must be above 0, got {discovery_interval!r}"
+            )
         self._discovery_interval = discovery_interval.to_seconds()
         return self
 
@@ -168,7 +172,9 @@ class FileSourceBuilder:
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
         """Takes the one assigner there is."""
         if not isinstance(split_assigner, FileSplitAssignerProvider):
-            raise TypeError(f"set_split_assigner: expected a FileSplitAssignerProvider, got {split_assigner!r}")
+            raise TypeError(
+                f"set_split_assigner: expected a FileSplitAssignerProvider, got {split_assigner!r}"
+            )
         return self
 
     def set_split_size(self, split_bytes: int) -> FileSourceBuilder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from flintstream.common.typeinfo import TypeInformation, Types
@@ -26,7 +27,9 @@ class NumberSequenceSource(SplitBasedSource):
             if not isinstance(value, int) or isinstance(value, bool):
                 raise TypeError(f"NumberSequenceSource: {name} must be an integer, got {value!r}")
         if start > end:
-            raise ValueError(f"NumberSequenceSource: start must not be greater than end, got {start} and {end}")
+            raise ValueError(
+                f"NumberSequenceSource: start must not be greater than end, got {start} and {end}"
+            )
         self._start = start
         self._end = end
 
@@ -38,9 +41,7 @@ class NumberSequenceSource(SplitBasedSource):
         count = self._end - self._start + 1
         parts = min(parallelism, count)
         bounds = [self._start + count * part // parts for part in range(parts + 1)]
-        return [
-            Split(f"{low}-{high - 1}", (low, high)) for low, high in zip(bounds, bounds[1:])
-        ]
+        return [Split(f"{low}-{high - 1}", (low, high)) for low, high in pairwise(bounds)]
 
     def create_reader(self, split: Split, position: Any) -> SplitReader:
         low, high = split.content

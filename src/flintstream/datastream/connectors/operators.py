@@ -15,8 +15,8 @@ __all__ = ["PolledSourceOperator", "SequentialSourceOperator"]
 class SequentialSourceOperator(SourceOperator):
     """Reads its splits one after the other, in the order in which they were assigned.
 
-    For files: a subtask with a thousand files has one of them open, and files are read in the order of their names. As
-    in Flink, the watermark is that of the file at hand.
+    For files: a subtask with a thousand files has one of them open, and files are read in the order of their
+    names. As in Flink, the watermark is that of the file at hand.
     """
 
     def open(self) -> None:
@@ -54,7 +54,8 @@ class SequentialSourceOperator(SourceOperator):
             super().assign([self._queue.popleft()])
 
     def _watermark(self, split: _OpenSplit, timestamp: int | None) -> None:
-        # Not by the valve of the splits: the end of one file is not the end of time, and the next one starts anew.
+        # Not by the valve of the splits: the end of one file is not the end of time, and the next one starts
+        # anew.
         if timestamp is not None and timestamp > self._reached:
             self._reached = timestamp
             self.output.emit_watermark(timestamp)
@@ -67,7 +68,8 @@ class SequentialSourceOperator(SourceOperator):
 
 
 class PolledSourceOperator(SourceOperator):
-    """Reads splits that are asked for data while the job is idle, and that may end then without a last record."""
+    """Reads splits that are asked for data while the job is idle, and that may end then without a last
+    record."""
 
     def poll(self) -> bool:
         return super().poll() or any(split.done for split in self._open.values())

@@ -6,8 +6,18 @@ import uuid
 from dataclasses import dataclass, field
 from typing import IO
 
-from flintstream.datastream.connectors.file_paths import exists, join, make_directory, open_for_writing, rename
-from flintstream.datastream.connectors.file_sink_config import DefaultRollingPolicy, OutputFileConfig, RollingPolicy
+from flintstream.datastream.connectors.file_paths import (
+    exists,
+    join,
+    make_directory,
+    open_for_writing,
+    rename,
+)
+from flintstream.datastream.connectors.file_sink_config import (
+    DefaultRollingPolicy,
+    OutputFileConfig,
+    RollingPolicy,
+)
 
 __all__ = ["PartFiles"]
 
@@ -28,7 +38,8 @@ class _Part:
 class PartFiles:
     """The part files of one subtask, below one path.
 
-    `stem` tells the files of this subtask from those of others; the number of the file and the suffix follow it.
+    `stem` tells the files of this subtask from those of others; the number of the file and the suffix follow
+    it.
     """
 
     base_path: str
@@ -84,7 +95,9 @@ class PartFiles:
         policy = self.policy
         if not isinstance(policy, DefaultRollingPolicy):
             return None
-        return min(part.created + policy.rollover_interval / 1000, part.updated + policy.inactivity_interval / 1000)
+        return min(
+            part.created + policy.rollover_interval / 1000, part.updated + policy.inactivity_interval / 1000
+        )
 
     def _part(self, bucket: str, now: float) -> _Part:
         part = self._open.get(bucket)
@@ -112,8 +125,8 @@ class PartFiles:
 
 
 def _fitting(pieces: list[bytes], first: int, room: int) -> int:
-    """Up to where pieces are written before the file is full; a piece is written as long as there is room left or none
-    is exceeded, so that a file is larger than its limit by less than a piece."""
+    """Up to where pieces are written before the file is full; a piece is written as long as there is room
+    left or none is exceeded, so that a file is larger than its limit by less than a piece."""
     last = first
     while last < len(pieces) and room >= 0:
         room -= len(pieces[last])

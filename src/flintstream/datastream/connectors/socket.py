@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import socket
 import threading
+from contextlib import suppress
 from typing import Any
 
 from flintstream.common.typeinfo import TypeInformation, Types
@@ -25,13 +26,14 @@ class SocketTextSource(Source):
 
         env.from_source(SocketTextSource("localhost", 9999), WatermarkStrategy.no_watermarks(), "socket")
 
-    The source ends when the server closes the connection. It has one subtask, and it cannot be read again: what had been
-    received before a failure is lost after it.
+    The source ends when the server closes the connection. It has one subtask, and it cannot be read again:
+    what had been received before a failure is lost after it.
 
     :param hostname: the server's name or address.
     :param port: the server's port.
     :param delimiter: what ends a text. With the line feed, a carriage return in front of it is left out too.
-    :param max_retry: how often to connect again, 500 ms later, when the connection is refused or closed; -1 for always.
+    :param max_retry: how often to connect again, 500 ms later, when the connection is refused or closed; -1
+        for always.
     """
 
     bounded = False
@@ -44,7 +46,9 @@ class SocketTextSource(Source):
         if positive("SocketTextSource: port", port) > 65535:
             raise ValueError(f"SocketTextSource: port must be at most 65535, got {port}")
         if not isinstance(delimiter, str) or not delimiter:
-            raise ValueError(f"SocketTextSource: delimiter must be a text that is not empty, got {delimiter!r}")
+            raise ValueError(
+                f"SocketTextSource: delimiter must be a text that is not empty, got {delimiter!r}"
+            )
         positive("SocketTextSource: max_retry", max_retry, least=-1)
         self._function = SocketTextFunction(hostname, port, delimiter, max_retry)
 
@@ -55,8 +59,8 @@ class SocketTextSource(Source):
     def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
         if watermark_strategy is not None and not _says_nothing(watermark_strategy):
             raise NotImplementedError(
-                "SocketTextSource takes no watermark strategy: use WatermarkStrategy.no_watermarks() here and "
-                "assign_timestamps_and_watermarks on the stream"
+                "SocketTextSource takes no watermark strategy: use WatermarkStrategy.no_watermarks() here "
+                "and assign_timestamps_and_watermarks on the stream"
             )
         return SourceFunctionOperator(self._function)
 
@@ -73,7 +77,9 @@ class SocketTextFunction(RichSourceFunction):
     def open(self, runtime_context: Any) -> None:
         subtasks = runtime_context.get_number_of_parallel_subtasks()
         if subtasks > 1:
-            raise ValueError(f"a socket is read by one subtask: set the parallelism of the source to 1, not {subtasks}")
+            raise ValueError(
+                f"a socket is read by one subtask: set the source's parallelism to 1, not {subtasks}"
+            )
         self._cancelled = threading.Event()
         self._connection: socket.socket | None = None
 
@@ -104,10 +110,8 @@ class SocketTextFunction(RichSourceFunction):
         self._cancelled.set()
         connection = self._connection
         if connection is not None:
-            try:
+            with suppress(OSError):  # closed already
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # It is closed already.
 
     def _receive(self, connection: socket.socket, texts: _Texts, ctx: SourceContext) -> None:
         while not self._cancelled.is_set():

@@ -31,15 +31,16 @@ class PythonSource(SplitBasedSource):
             def read(self, split, position):
                 with connect("shop.db") as database:
                     start = position or 0
-                    rows = database.execute(f"SELECT id, name FROM {split} WHERE id > ? ORDER BY id", (start,))
-                    for number, name in rows:
+                    query = f"SELECT id, name FROM {split} WHERE id > ? ORDER BY id"
+                    for number, name in database.execute(query, (start,)):
                         yield number, name
 
         env.from_source(Tables(), WatermarkStrategy.no_watermarks(), "tables")
 
-    A split is any picklable object; it is read by one subtask, in order. A position is any picklable object too: what
-    `read` needs to go on behind a record, such as an offset or the last id. After a failure, `read` is called again with
-    the position that the last checkpoint holds, and must give the records behind it, the same as before.
+    A split is any picklable object; it is read by one subtask, in order. A position is any picklable object
+    too: what `read` needs to go on behind a record, such as an offset or the last id. After a failure,
+    `read` is called again with the position that the last checkpoint holds, and must give the records behind
+    it, the same as before.
 
     A source without end sets `bounded = False`, and its `read` yields None when there is nothing now::
 
@@ -59,7 +60,8 @@ class PythonSource(SplitBasedSource):
                         offset += 1
                         yield offset, message
 
-    To find new splits while the job runs, set `discovery_interval` (seconds): `splits` is then called again and again.
+    To find new splits while the job runs, set `discovery_interval` (seconds): `splits` is then called again
+    and again.
     """
 
     type_info: TypeInformation | None = None
@@ -69,27 +71,30 @@ class PythonSource(SplitBasedSource):
     def splits(self, parallelism: int) -> Iterable[Any]:
         """The splits that there are now, known ones included. Called on the driver.
 
-        :param parallelism: how many subtasks will read them: more splits are fine, fewer leave subtasks without work.
+        :param parallelism: how many subtasks will read them: more splits are fine, fewer leave subtasks
+            without work.
         """
 
     @abstractmethod
     def read(self, split: Any, position: Any) -> Iterator[tuple[Any, ...] | None]:
-        """Yields `(next_position, record)`, or `(next_position, record, timestamp)`, or None for "nothing now".
+        """Yields `(next_position, record)`, or `(next_position, record, timestamp)`, or None for "not now".
 
-        `position` is None for a split that is read from its beginning, else a `next_position` that this method has yielded
-        before. A split ends when the iterator ends. Called in a slot; it must not wait long for data, since the slot
-        has other splits to read: yield None instead.
+        `position` is None for a split that is read from its beginning, else a `next_position` that this
+        method has yielded before. A split ends when the iterator ends. Called in a slot; it must not wait
+        long for data, since the slot has other splits to read: yield None instead.
         """
 
     def split_id(self, split: Any) -> str:
-        """The name of a split: unique, and the same each time. Its attribute `split_id`, or else `str(split)`."""
+        """The name of a split: unique, and the same each time. Its attribute `split_id`, or else
+        `str(split)`."""
         return str(getattr(split, "split_id", split))
 
     @property
     def produced_type(self) -> TypeInformation | None:
         return self.type_info
 
-    # --- what the engine calls ---------------------------------------------------------------------------------------
+    # --- what the engine calls
+    # ---------------------------------------------------------------------------------------
 
     def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
         return PolledSourceOperator(self, watermark_strategy)
@@ -103,7 +108,7 @@ class PythonSource(SplitBasedSource):
         for split in found:
             if split.split_id in seen:
                 raise SourceError(
-                    f"{type(self).__name__}.splits({parallelism}) gave two splits with the id {split.split_id!r}: "
+                    f"{type(self).__name__}.splits({parallelism}) gave two splits {split.split_id!r}: "
                     "give each an attribute split_id of its own, or override split_id(split)"
                 )
             seen.add(split.split_id)
@@ -166,7 +171,8 @@ class _IteratorReader(SplitReader):
                 return
             if type(item) is not tuple or not 2 <= len(item) <= 3:
                 raise self._error(
-                    f"yielded {item!r}: expected (next_position, record), (next_position, record, timestamp) or None"
+                    f"yielded {item!r}: expected (next_position, record), "
+                    "(next_position, record, timestamp) or None"
                 )
             timestamps.append(NO_TIMESTAMP if len(item) == 2 else int(item[2]))
             values.append(item[1])

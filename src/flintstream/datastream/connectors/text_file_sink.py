@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from enum import Enum
 
 from flintstream.common.printing import formatter
@@ -38,12 +39,15 @@ class TextFileSink(Sink):
 
         stream.sink_to(TextFileSink("/tmp/result.txt")).set_parallelism(1)
 
-    With one subtask the path is the file; with several it is a directory with the files 1, 2, and so on. Nothing is taken
-    back after a failure: use a `FileSink` for results that count.
+    With one subtask the path is the file; with several it is a directory with the files 1, 2, and so on.
+    Nothing is taken back after a failure: use a `FileSink` for results that count.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], write_mode: WriteMode = WriteMode.NO_OVERWRITE, charset: str = "UTF-8"
+        self,
+        path: str | os.PathLike[str],
+        write_mode: WriteMode = WriteMode.NO_OVERWRITE,
+        charset: str = "UTF-8",
     ) -> None:
         if not isinstance(write_mode, WriteMode):
             raise TypeError(f"TextFileSink: write_mode must be a WriteMode, got {write_mode!r}")
@@ -78,7 +82,7 @@ class TextFileSinkOperator(Operator):
         elif self._mode is WriteMode.OVERWRITE and is_directory(path):
             remove(path)
         else:
-            make_directory(os.path.dirname(path))
+            make_directory(path.rpartition("/")[0])
         try:
             self._file = open_for_writing(path, exclusive=self._mode is WriteMode.NO_OVERWRITE)
         except (FileExistsError, IsADirectoryError):
@@ -89,15 +93,13 @@ class TextFileSinkOperator(Operator):
         if exists(path) and not is_directory(path):
             if self._mode is WriteMode.NO_OVERWRITE:
                 raise _exists(path)
-            try:
+            with suppress(OSError):  # another subtask has put the directory in its place
                 remove(path)
-            except OSError:
-                pass  # Another subtask has put the directory in its place.
         make_directory(path)
         if self._mode is WriteMode.OVERWRITE and self.context.subtask == 0:
             for file in find_files(path):
                 # What an earlier run with more subtasks has left would look like a result of this one.
-                number = os.path.basename(file.path)
+                number = file.path.rpartition("/")[2]
                 if number.isdecimal() and int(number) > self.context.parallelism:
                     remove(file.path)
 

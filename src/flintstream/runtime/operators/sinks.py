@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import time
 import uuid
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from flintstream.common.printing import formatter
 from flintstream.common.typeinfo import RowTypeInfo
 from flintstream.common.types import Row
 from flintstream.runtime.batch import MIN_WATERMARK, NO_TIMESTAMP, Batch
-from flintstream.runtime.faults import record_at_fault
+from flintstream.runtime.faults import record_at_fault, user_fault
 from flintstream.runtime.operators.base import FunctionOperator, Operator
 
 if TYPE_CHECKING:
@@ -39,7 +40,12 @@ class PrintOperator(Operator):
         prefix, text, values = self._prefix, self._text, batch.values
         if self._type is not None and not (self._shows_rows and {*map(type, values)} == {Row}):
             values = self._type.coerce(values)  # Rows are shown as they are, as in PyFlink.
-        lines = [prefix + text(value) for value in values]
+        records = iter(values)
+        try:
+            lines = [prefix + text(value) for value in records]
+        except Exception as error:
+            record = record_at_fault(values, records)
+            raise user_fault(error, self.context.name, self.context.subtask, record) from error
         self.context.services.spool(PRINT_SPOOL).append(lines)
 
     def finish(self) -> None:
@@ -55,7 +61,10 @@ class CollectOperator(Operator):
         self._collector_id = collector_id
 
     def process(self, batch: Batch) -> None:
-        self.context.services.spool(self._collector_id).append(batch.values)
+        try:
+            self.context.services.spool(self._collector_id).append(batch.values)
+        except (AttributeError, TypeError, pickle.PicklingError) as error:
+            raise user_fault(error, self.context.name, self.context.subtask) from error
 
     def finish(self) -> None:
         """Nothing comes behind a sink."""

@@ -1,0 +1,369 @@
+"""CSV: files of it as a source, and messages in it."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from flintstream.common.serialization import DeserializationSchema, SerializationSchema
+from flintstream.common.typeinfo import RowTypeInfo, TypeInformation
+from flintstream.common.types import Row
+from flintstream.datastream.connectors.base import SourceError
+from flintstream.datastream.connectors.file_formats import (
+    FileSplit,
+    LinesReader,
+    StreamFormat,
+    checked_charset,
+)
+from flintstream.datastream.connectors.file_lines import Lines, has_ascii_line_ends, lines_of
+from flintstream.datastream.connectors.file_paths import compression_of
+from flintstream.datastream.formats.csv_schema import (
+    CsvOptions,
+    CsvSchema,
+    CsvSchemaBuilder,
+    RowParser,
+    one_char,
+)
+from flintstream.runtime.source import SplitReader
+
+__all__ = [
+    "CsvBulkWriters",
+    "CsvReaderFormat",
+    "CsvRowDeserializationSchema",
+    "CsvRowSerializationSchema",
+    "CsvSchema",
+    "CsvSchemaBuilder",
+]
+
+
+class CsvReaderFormat(StreamFormat):
+    """CSV files; each record is a Row with the schema's columns.
+
+    Example::
+
+        schema = CsvSchema.builder().add_number_column("id").add_string_column("name").build()
+        source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), "/data/in").build()
+    """
+
+    def __init__(self, schema: CsvSchema, charset_name: str = "UTF-8") -> None:
+        if not isinstance(schema, CsvSchema):
+            raise TypeError(f"CsvReaderFormat: expected a CsvSchema, got {schema!r}")
+        if not len(schema):
+            raise ValueError("CsvReaderFormat: the schema has no columns")
+        self._schema = schema
+        self._charset = checked_charset(charset_name)
+
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> CsvReaderFormat:
+        """The format of files with these columns, in UTF-8."""
+        return CsvReaderFormat(schema)
+
+    def splittable(self, path: str) -> bool:
+        # With quotes or escapes a record may go over several lines, and only reading from the start tells
+        # where it ends.
+        options = self._schema.options
+        plain = options.quote_char is None and options.escape_char is None
+        return plain and has_ascii_line_ends(self._charset) and compression_of(path) is None
+
+    @property
+    def produced_type(self) -> TypeInformation:
+        return self._schema.row_type
+
+    def create_reader(self, split: FileSplit, position: Any) -> SplitReader:
+        return _CsvReader(
+            self._schema, lines_of(split, self._charset, position), split.start == 0 and not position
+        )
+
+
+class _CsvReader(LinesReader):
+    """Reads CSV records; a position is where the line starts that starts a record."""
+
+    def __init__(self, schema: CsvSchema, lines: Lines, at_start: bool) -> None:
+        super().__init__(lines)
+        csv.field_size_limit(sys.maxsize)
+        self._options = schema.options
+        self._dialect = schema.options.dialect()
+        self._parser = schema.row_parser()
+        self._at_start = at_start
+
+    def _read_records(self, limit: int) -> list[Row]:
+        if self._at_start:
+            self._at_start = False
+            self._skip_header()
+        texts = self._lines.peek(limit, keep_ends=True)
+        if self._one_record_a_line(texts):
+            records = [record or [""] for record in csv.reader(texts, **self._dialect)]
+            ends = range(1, len(records) + 1)
+        else:
+            records, ends = self._parse(limit)  # type: ignore[assignment]
+        try:
+            rows = self._parser.rows(records)
+        except ValueError as error:
+            raise self._error(records, list(ends), error) from error
+        self._lines.advance(max(ends[-1] if ends else 0, len(texts) if not records else 0))
+        return rows
+
+    def _skip_header(self) -> None:
+        options = self._options
+        if options.use_header:
+            records, ends = self._parse(1)
+            if options.strict_headers and records and tuple(records[0]) != self._parser.names:
+                raise SourceError(
+                    f"{self._lines.path}: the header is {records[0]!r}, the schema's columns are "
+                    f"{list(self._parser.names)!r}"
+                )
+            self._lines.advance(ends[-1] if ends else 0)
+        if options.skip_first_data_row:
+            _, ends = self._parse(1)
+            self._lines.advance(ends[-1] if ends else 0)
+
+    def _one_record_a_line(self, texts: list[str]) -> bool:
+        options = self._options
+        if options.allow_comments:
+            return False
+        special = [char for char in (options.quote_char, options.escape_char) if char is not None]
+        block = "".join(texts) if special else ""
+        return not any(char in block for char in special)
+
+    def _parse(self, limit: int) -> tuple[list[list[str]], list[int]]:
+        """At most `limit` records, and how many lines have been read behind each."""
+        feed = _Feed(self._lines, limit, "#" if self._options.allow_comments else None)
+        reader = csv.reader(feed, **self._dialect)
+        records: list[list[str]] = []
+        ends: list[int] = []
+        try:
+            while len(records) < limit:
+                feed.between_records = True
+                record = next(reader, None)
+                if record is None:
+                    if ends:
+                        ends[-1] = feed.taken  # comments behind the last record
+                    break
+                records.append(record or [""])
+                ends.append(feed.taken)
+        except csv.Error as error:
+            place = self._lines.place(ends[-1] if ends else 0)
+            raise SourceError(f"{self._lines.path}, {place}: the record is no CSV: {error}") from error
+        return records, ends
+
+    def _error(self, records: list[list[str]], ends: list[int], error: Exception) -> SourceError:
+        for index, record in enumerate(records):
+            try:
+                self._parser.rows([record])
+            except ValueError as single:
+                place = self._lines.place(ends[index - 1] if index else 0)
+                return SourceError(f"{self._lines.path}, {place}: cannot read the record: {single}")
+        return SourceError(f"{self._lines.path}: {error}")
+
+
+class _Feed:
+    """Hands lines to a csv reader, and counts them."""
+
+    def __init__(self, lines: Lines, block: int, comment: str | None) -> None:
+        self.taken = 0
+        self.between_records = True
+        self._lines = lines
+        self._block = max(block, 16)
+        self._comment = comment
+        self._texts: Iterator[str] = iter(())
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        while True:
+            text = next(self._texts, None)
+            if text is None:
+                block = self._lines.peek(self._block, keep_ends=True, skip=self.taken)
+                if not block:
+                    raise StopIteration
+                self._texts = iter(block)
+                continue
+            self.taken += 1
+            if self.between_records and self._comment is not None and text.startswith(self._comment):
+                continue
+            self.between_records = False
+            return text
+
+
+class CsvBulkWriters:
+    """Not available yet: writing CSV files. A `FileSink` for rows can write them with an `Encoder`."""
+
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> NoReturn:
+        """Not available yet."""
+        raise NotImplementedError(
+            "CsvBulkWriters is not available yet: use FileSink.for_row_format with an Encoder around "
+            "CsvRowSerializationSchema"
+        )
+
+
+class CsvRowDeserializationSchema(DeserializationSchema):
+    """Makes a Row from a message in CSV.
+
+    Example::
+
+        schema = CsvRowDeserializationSchema.Builder(Types.ROW([Types.INT(), Types.STRING()])).build()
+        schema.deserialize(b"1,a")  # Row(f0=1, f1='a')
+    """
+
+    def __init__(self, row_type: RowTypeInfo, options: CsvOptions, ignore_parse_errors: bool = False) -> None:
+        self._type = row_type
+        self._options = options
+        self._ignore_parse_errors = ignore_parse_errors
+        self._parser = RowParser(row_type, options)
+
+    def __reduce__(self) -> Any:
+        return CsvRowDeserializationSchema, (self._type, self._options, self._ignore_parse_errors)
+
+    def deserialize(self, message: bytes) -> Any:
+        text = str(message, "UTF-8", "replace")
+        if self._options.allow_comments and text.startswith("#"):
+            return None
+        try:
+            records = list(csv.reader(text.splitlines(keepends=True), **self._options.dialect()))
+            return self._parser.rows([records[0] or [""]] if records else [[""]])[0]
+        except (csv.Error, ValueError) as error:
+            if self._ignore_parse_errors:
+                return None
+            raise ValueError(f"cannot read the CSV message {text[:200]!r}: {error}") from error
+
+    def get_produced_type(self) -> TypeInformation:
+        return self._type
+
+    class Builder:
+        """Settings of a `CsvRowDeserializationSchema`."""
+
+        def __init__(self, type_info: TypeInformation) -> None:
+            self._type = _row_type("CsvRowDeserializationSchema", type_info)
+            self._options = CsvOptions()
+            self._ignore_parse_errors = False
+
+        def set_field_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
+            """What stands between fields: a comma unless set."""
+            return self._set(column_separator=one_char("Field delimiter", delimiter))
+
+        def set_allow_comments(self, allow_comments: bool) -> CsvRowDeserializationSchema.Builder:
+            """Messages that start with `#` are left out."""
+            return self._set(allow_comments=bool(allow_comments))
+
+        def set_array_element_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
+            """What stands between the elements of a list: `;` unless set."""
+            return self._set(array_separator=delimiter)
+
+        def set_quote_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
+            """What stands around fields: `"` unless set."""
+            return self._set(quote_char=one_char("Quote character", c))
+
+        def set_escape_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
+            """The character behind this one stands for itself."""
+            return self._set(escape_char=one_char("Escape character", c))
+
+        def set_null_literal(self, null_literal: str) -> CsvRowDeserializationSchema.Builder:
+            """The text that stands for None."""
+            return self._set(null_value=null_literal)
+
+        def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
+            """Messages that cannot be read are left out."""
+            self._ignore_parse_errors = bool(ignore_parse_errors)
+            return self
+
+        def build(self) -> CsvRowDeserializationSchema:
+            """The schema."""
+            return CsvRowDeserializationSchema(self._type, self._options, self._ignore_parse_errors)
+
+        def _set(self, **options: Any) -> CsvRowDeserializationSchema.Builder:
+            self._options = replace(self._options, **options)
+            return self
+
+
+class CsvRowSerializationSchema(SerializationSchema):
+    """Makes a message in CSV from a Row.
+
+    Example::
+
+        schema = CsvRowSerializationSchema.Builder(Types.ROW([Types.INT(), Types.STRING()])).build()
+        schema.serialize(Row(1, "a"))  # b'1,a\\n'
+    """
+
+    def __init__(self, row_type: RowTypeInfo, options: CsvOptions) -> None:
+        self._type = row_type
+        self._options = options
+
+    def serialize(self, element: Any) -> bytes | None:
+        (row,) = self._type.coerce([element])
+        pieces: list[str] = []
+        options = self._options
+        writer = csv.writer(_Target(pieces), lineterminator=options.line_separator, **options.dialect())
+        writer.writerow([self._text(value) for value in row])
+        return "".join(pieces).encode()
+
+    def _text(self, value: Any) -> str:
+        if value is None:
+            return self._options.null_value or ""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, (list, tuple)):
+            return self._options.array_separator.join(map(self._text, value))
+        return str(value)
+
+    class Builder:
+        """Settings of a `CsvRowSerializationSchema`."""
+
+        def __init__(self, type_info: TypeInformation) -> None:
+            self._type = _row_type("CsvRowSerializationSchema", type_info)
+            self._options = CsvOptions()
+
+        def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """What stands between fields: a comma unless set."""
+            return self._set(column_separator=one_char("Field delimiter", c))
+
+        def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+            """What ends a record: `\\n` unless set; may be empty."""
+            return self._set(line_separator=delimiter)
+
+        def set_array_element_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+            """What stands between the elements of a list: `;` unless set."""
+            return self._set(array_separator=delimiter)
+
+        def disable_quote_character(self) -> CsvRowSerializationSchema.Builder:
+            """Fields are not quoted."""
+            return self._set(quote_char=None)
+
+        def set_quote_character(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """What stands around fields with separators in them: `"` unless set."""
+            return self._set(quote_char=one_char("Quote character", c))
+
+        def set_escape_character(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """What stands in front of a special character."""
+            return self._set(escape_char=one_char("Escape character", c))
+
+        def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
+            """The text that stands for None."""
+            return self._set(null_value=s)
+
+        def build(self) -> CsvRowSerializationSchema:
+            """The schema."""
+            return CsvRowSerializationSchema(self._type, self._options)
+
+        def _set(self, **options: Any) -> CsvRowSerializationSchema.Builder:
+            self._options = replace(self._options, **options)
+            return self
+
+
+class _Target:
+    """What a csv writer writes into."""
+
+    def __init__(self, pieces: list[str]) -> None:
+        self.write = pieces.append
+
+
+def _row_type(name: str, type_info: TypeInformation) -> RowTypeInfo:
+    if not isinstance(type_info, RowTypeInfo):
+        raise TypeError(
+            f"{name}: expected a type of rows, such as Types.ROW([Types.INT()]), got {type_info!r}"
+        )
+    return type_info

@@ -1,0 +1,254 @@
+"""CsvSchema: the columns of CSV files, and how their fields are told apart."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from flintstream.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from flintstream.common.types import Row, make_rows
+from flintstream.datastream.formats.text_values import Parser, parser
+
+__all__ = ["CsvOptions", "CsvSchema", "CsvSchemaBuilder", "RowParser"]
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """How CSV is written."""
+
+    column_separator: str = ","
+    quote_char: str | None = '"'
+    escape_char: str | None = None
+    null_value: str | None = None
+    array_separator: str = ";"
+    line_separator: str = "\n"
+    allow_comments: bool = False
+    use_header: bool = False
+    strict_headers: bool = False
+    skip_first_data_row: bool = False
+
+    def dialect(self) -> dict[str, Any]:
+        """The options of Python's csv module."""
+        return {
+            "delimiter": self.column_separator,
+            "quotechar": self.quote_char,
+            "escapechar": self.escape_char,
+            "quoting": csv.QUOTE_NONE if self.quote_char is None else csv.QUOTE_MINIMAL,
+            "strict": True,
+        }
+
+
+class RowParser:
+    """Makes Rows from the fields of CSV records."""
+
+    def __init__(
+        self, row_type: RowTypeInfo, options: CsvOptions, separators: Sequence[str | None] | None = None
+    ) -> None:
+        self.names = tuple(row_type.get_field_names())
+        self._null = options.null_value
+        types = row_type.get_field_types()
+        own = separators or [None] * len(types)
+        self._parsers: list[Parser] = [
+            parser(kind, options.array_separator if separator is None else separator)
+            for kind, separator in zip(types, own, strict=True)
+        ]
+
+    def rows(self, records: list[list[str]]) -> list[Row]:
+        """A Row for each record; raises ValueError for one that does not fit."""
+        width = len(self.names)
+        if not {width}.issuperset(map(len, records)):
+            wrong = next(record for record in records if len(record) != width)
+            names = ", ".join(self.names)
+            raise ValueError(f"it has {len(wrong)} fields, not {width} ({names}): {wrong!r:.200}")
+        columns = []
+        for name, parse, texts in zip(self.names, self._parsers, zip(*records, strict=True), strict=True):
+            try:
+                columns.append(self._column(parse, texts))
+            except (ValueError, ArithmeticError) as error:
+                raise ValueError(f"column {name!r}: {error}") from error
+        return make_rows(zip(*columns, strict=True), self.names)
+
+    def _column(self, parse: Parser, texts: Sequence[str]) -> Sequence[Any]:
+        null = self._null
+        if null is not None and null in texts:
+            return [None if text == null else parse(text) for text in texts]
+        return texts if parse is str else list(map(parse, texts))
+
+
+class CsvSchema:
+    """The columns of CSV files.
+
+    Example::
+
+        schema = CsvSchema.builder() \\
+            .add_number_column("id", Types.INT()) \\
+            .add_string_column("name") \\
+            .set_use_header() \\
+            .build()
+    """
+
+    def __init__(
+        self,
+        row_type: RowTypeInfo,
+        options: CsvOptions | None = None,
+        separators: Sequence[str | None] | None = None,
+    ) -> None:
+        self.row_type = row_type
+        self.options = options or CsvOptions()
+        self.separators = list(separators or [None] * len(row_type.get_field_names()))
+        """What stands between the elements in array columns; None for the option of all columns."""
+
+    @staticmethod
+    def builder() -> CsvSchemaBuilder:
+        """Starts without columns."""
+        return CsvSchemaBuilder()
+
+    def size(self) -> int:
+        """How many columns there are."""
+        return len(self.row_type.get_field_names())
+
+    def row_parser(self) -> RowParser:
+        """What makes rows of this schema."""
+        return RowParser(self.row_type, self.options, self.separators)
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def __repr__(self) -> str:
+        return f"CsvSchema({self.row_type}, {self.options})"
+
+
+class CsvSchemaBuilder:
+    """Makes a `CsvSchema`; see there. Where PyFlink takes a `DataTypes` of tables, this takes a type of
+    `Types`."""
+
+    def __init__(self) -> None:
+        self._columns: list[tuple[str, TypeInformation, str | None]] = []
+        self._options = CsvOptions()
+
+    def build(self) -> CsvSchema:
+        """The schema."""
+        names = [name for name, _, _ in self._columns]
+        row_type = Types.ROW_NAMED(names, [kind for _, kind, _ in self._columns])
+        schema = CsvSchema(row_type, self._options, [separator for _, _, separator in self._columns])
+        schema.row_parser()  # refuses types that text cannot hold
+        return schema
+
+    def add_array_column(
+        self, name: str, separator: str = ";", element_type: TypeInformation | None = None
+    ) -> CsvSchemaBuilder:
+        """A column with a list in it; its elements are strings unless their type is given."""
+        kind = Types.LIST(Types.STRING() if element_type is None else element_type)
+        return self._add(name, kind, separator)
+
+    def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
+        """A column of true and false; every other text counts as false, as in Flink."""
+        return self._add(name, Types.BOOLEAN())
+
+    def add_number_column(self, name: str, number_type: TypeInformation | None = None) -> CsvSchemaBuilder:
+        """A column of numbers: `Types.LONG()` unless the type is given."""
+        return self._add(name, Types.LONG() if number_type is None else number_type)
+
+    def add_string_column(self, name: str) -> CsvSchemaBuilder:
+        """A column of texts."""
+        return self._add(name, Types.STRING())
+
+    def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
+        """All columns of another schema."""
+        types, names = schema.row_type.get_field_types(), schema.row_type.get_field_names()
+        for name, kind, separator in zip(names, types, schema.separators, strict=True):
+            self._add(name, kind, separator)
+        return self
+
+    def clear_columns(self) -> CsvSchemaBuilder:
+        """Takes all columns out again."""
+        self._columns.clear()
+        return self
+
+    def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
+        """Lines that start with `#` are left out."""
+        return self._set(allow_comments=bool(allow))
+
+    def set_any_property_name(self, name: str) -> NoReturn:
+        """Not available: fields behind the last column are refused."""
+        raise NotImplementedError("set_any_property_name is not available: add a column for each field")
+
+    def disable_array_element_separator(self) -> CsvSchemaBuilder:
+        """A list has one element, the whole field, where its column has no separator of its own."""
+        return self._set(array_separator="")
+
+    def remove_array_element_separator(self, index: int) -> CsvSchemaBuilder:
+        """Takes the separator of its own from the column at this index."""
+        name, kind, _ = self._columns[index]
+        self._columns[index] = (name, kind, None)
+        return self
+
+    def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
+        """What stands between the elements of a list where its column has no separator of its own."""
+        return self._set(array_separator=separator)
+
+    def set_column_separator(self, char: str) -> CsvSchemaBuilder:
+        """What stands between fields: a comma unless set."""
+        return self._set(column_separator=one_char("Column separator", char))
+
+    def disable_escape_char(self) -> CsvSchemaBuilder:
+        """No character is special behind another one. The default."""
+        return self._set(escape_char=None)
+
+    def set_escape_char(self, char: str) -> CsvSchemaBuilder:
+        """The character behind this one stands for itself."""
+        return self._set(escape_char=one_char("Escape char", char))
+
+    def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
+        """What ends a record, in writing; in reading, `\\n`, `\\r` and `\\r\\n` do."""
+        return self._set(line_separator=separator)
+
+    def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
+        """The text that stands for None."""
+        return self._set(null_value=null_value)
+
+    def disable_quote_char(self) -> CsvSchemaBuilder:
+        """Fields are not quoted. Large files can then be read in parts."""
+        return self._set(quote_char=None)
+
+    def set_quote_char(self, char: str) -> CsvSchemaBuilder:
+        """What stands around fields with separators or line ends in them: `"` unless set."""
+        return self._set(quote_char=one_char("Quote char", char))
+
+    def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
+        """Leaves out the first record of a file, behind the header if there is one."""
+        return self._set(skip_first_data_row=bool(skip))
+
+    def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
+        """The header must have the names of the columns, in order."""
+        return self._set(strict_headers=bool(strict))
+
+    def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
+        """The first line of a file is a header."""
+        return self._set(use_header=bool(use))
+
+    def size(self) -> int:
+        """How many columns there are."""
+        return len(self._columns)
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def _add(self, name: str, kind: TypeInformation, separator: str | None = None) -> CsvSchemaBuilder:
+        if not isinstance(kind, TypeInformation):
+            raise TypeError(f"column {name!r}: {kind!r} is no type: use Types, for instance Types.INT()")
+        self._columns.append((name, kind, separator))
+        return self
+
+    def _set(self, **options: Any) -> CsvSchemaBuilder:
+        self._options = replace(self._options, **options)
+        return self
+
+
+def one_char(what: str, char: str) -> str:
+    """A single character, or a clear error."""
+    if not isinstance(char, str) or len(char) != 1:
+        raise ValueError(f"{what} must be a single char, got {char}")
+    return char

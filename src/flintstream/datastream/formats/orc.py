@@ -1,0 +1,16 @@
+"""ORC files: not available yet."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+__all__ = ["OrcBulkWriters"]
+
+
+class OrcBulkWriters:
+    """Not available yet: writing ORC files."""
+
+    @staticmethod
+    def for_row_type(row_type: Any, writer_properties: Any = None, hadoop_config: Any = None) -> NoReturn:
+        """Not available yet."""
+        raise NotImplementedError("OrcBulkWriters is not available yet: use a SparkSink to write ORC")

@@ -1,0 +1,97 @@
+"""Values from their text, and texts of values, by declared type: what CSV needs."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from flintstream.common.typeinfo import (
+    BasicArrayTypeInfo,
+    ListTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+    TypeInformation,
+    Types,
+)
+
+__all__ = ["element_type_of", "parse_date_time", "parser"]
+
+Parser = Callable[[str], Any]
+
+_WHOLE_NUMBER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+
+
+def parser(type_info: TypeInformation, separator: str = ";") -> Parser:
+    """What reads a value of that type from text; raises ValueError for a text that is none.
+
+    :param separator: what stands between the elements of a list.
+    """
+    basic = _PARSERS.get(type_info)
+    if basic is not None:
+        return basic
+    element = element_type_of(type_info)
+    if element is None:
+        raise TypeError(f"a column of the type {type_info} cannot be read from text")
+    parse = parser(element)
+    if not separator:
+        return lambda text: [parse(text)] if text else []
+    return lambda text: [parse(part) for part in text.split(separator)] if text else []
+
+
+def element_type_of(type_info: TypeInformation) -> TypeInformation | None:
+    """The type of the elements of a list or array; None for other types."""
+    lists = (ListTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
+    return type_info.element_type if isinstance(type_info, lists) else None
+
+
+def _integer(bits: int | None) -> Parser:
+    low, high = (0, 0) if bits is None else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+    def parse(text: str) -> int:
+        if _WHOLE_NUMBER.fullmatch(text) is None:
+            raise ValueError(f"{text!r} is no whole number")
+        value = int(text)
+        if bits is not None and not low <= value <= high:
+            raise ValueError(f"{text!r} is not between {low} and {high}")
+        return value
+
+    return parse
+
+
+def _real(text: str) -> float:
+    if "_" in text:
+        raise ValueError(f"{text!r} is no number")
+    return float(text)
+
+
+def _boolean(text: str) -> bool:
+    return text.strip().lower() == "true"  # as Java's Boolean.parseBoolean
+
+
+def parse_date_time(text: str) -> datetime.datetime:
+    """A date and time in ISO form; a trailing Z is UTC."""
+    text = text.strip()
+    return datetime.datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text)
+
+
+_PARSERS: dict[TypeInformation, Parser] = {
+    Types.STRING(): str,
+    Types.CHAR(): str,
+    Types.BOOLEAN(): _boolean,
+    Types.BYTE(): _integer(8),
+    Types.SHORT(): _integer(16),
+    Types.INT(): _integer(32),
+    Types.LONG(): _integer(64),
+    Types.BIG_INT(): _integer(None),
+    Types.FLOAT(): _real,
+    Types.DOUBLE(): _real,
+    Types.BIG_DEC(): lambda text: Decimal(text.strip()),
+    Types.SQL_DATE(): lambda text: datetime.date.fromisoformat(text.strip()),
+    Types.SQL_TIME(): lambda text: datetime.time.fromisoformat(text.strip()),
+    Types.SQL_TIMESTAMP(): parse_date_time,
+    Types.PRIMITIVE_ARRAY(Types.BYTE()): lambda text: base64.b64decode(text, validate=True),
+}

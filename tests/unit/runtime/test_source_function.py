@@ -1,0 +1,257 @@
+"""Source functions: a thread of user code, drained by epochs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flintstream.datastream.functions import SourceFunction
+from flintstream.runtime.batch import MAX_WATERMARK
+from flintstream.runtime.context import JobInfo
+from flintstream.runtime.deployment import OperatorDeployment, VertexDeployment
+from flintstream.runtime.faults import UserCodeError
+from flintstream.runtime.operators import source_function as module
+from flintstream.runtime.operators.source_function import SourceFunctionOperator
+from flintstream.runtime.services import SlotServices
+from flintstream.runtime.task import Task
+from flintstream.testing import Idleness, Record, Watermark
+from flintstream.testing.recording import RecordingOutput
+
+
+class Source:
+    """A task with a source function, driven epoch by epoch."""
+
+    def __init__(self, function: Any) -> None:
+        self.notified = threading.Event()
+        self.head = SourceFunctionOperator(function)
+        deployed = OperatorDeployment(0, "0" * 32, "Source: F", self.head, None, {}, [])
+        vertex = VertexDeployment(0, "Source: F", 0, 1, 128, [deployed], [], [[[]]], [0])
+        self.task = Task(
+            vertex, 0, JobInfo("0" * 32, "test"), SlotServices(self.notified.set), lambda *row: None
+        )
+        self.output = RecordingOutput("Source: F", 0, None, through_blocks=False)
+        self.head.setup(self.head.context, self.output)
+        self.task.open()
+
+    def epoch(self, limit: int = 100) -> list[Any]:
+        self.output.clear()
+        self.head.read_epoch(limit)
+        if self.head.exhausted:
+            self.task.finish_source()
+        self.task.end_epoch()
+        return list(self.output.main.elements)
+
+    def join(self) -> Source:
+        self.head._thread.join(5)
+        assert not self.head._thread.is_alive()
+        return self
+
+
+def wait_for(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+class Running:
+    """A function made of a plain callable."""
+
+    def __init__(self, run: Callable[[Any], None]) -> None:
+        self.run = run
+
+
+def test_records_watermarks_and_idleness_in_order() -> None:
+    def run(ctx: Any) -> None:
+        ctx.collect("a")
+        ctx.collect_with_timestamp("b", 5)
+        ctx.emit_watermark(5)
+        ctx.mark_as_temporarily_idle()
+        with ctx.get_checkpoint_lock(), ctx.get_checkpoint_lock():
+            ctx.collect_with_timestamp("c", 7)
+        ctx.emit_watermark(Watermark(8))
+
+    source = Source(run).join()
+    assert source.epoch() == [
+        Record("a", None),
+        Record("b", 5),
+        Watermark(5),
+        Idleness(True),
+        Idleness(False),
+        Record("c", 7),
+        Watermark(8),
+        Watermark(MAX_WATERMARK),
+    ]
+    assert source.task.finished
+
+
+def test_tuples_and_named_tuples_are_records() -> None:
+    def run(ctx: Any) -> None:
+        ctx.collect((1, 2))
+        ctx.collect(Watermark(3))
+
+    assert [record.value for record in Source(run).join().epoch()[:2]] == [(1, 2), Watermark(3)]
+
+
+def test_the_limit_of_an_epoch() -> None:
+    def run(ctx: Any) -> None:
+        for i in range(5):
+            ctx.collect(i)
+
+    source = Source(run).join()
+    assert [record.value for record in source.epoch(2)] == [0, 1]
+    assert not source.head.exhausted
+    assert source.head.has_data()
+    assert [record.value for record in source.epoch(2)] == [2, 3]
+    assert source.epoch(2) == [Record(4), Watermark(MAX_WATERMARK)]
+
+
+def test_the_slot_is_told_of_the_first_record_and_of_the_end() -> None:
+    go = threading.Event()
+    ended = threading.Event()
+
+    def run(ctx: Any) -> None:
+        go.wait(5)
+        ctx.collect(1)
+        ended.wait(5)
+
+    source = _shared(run)
+    assert not source.head.has_data()
+    assert source.epoch() == []
+    go.set()
+    assert source.notified.wait(5)
+    assert source.epoch() == [Record(1)]
+    source.notified.clear()
+    ended.set()
+    assert source.notified.wait(5)
+    assert source.head.has_data()
+    assert source.epoch() == [Watermark(MAX_WATERMARK)]
+
+
+def _shared(run: Callable[[Any], None]) -> Source:
+    """A source whose function shares locks and events with the test: an operator of a job pickles its function."""
+    operator = SourceFunctionOperator.__new__(SourceFunctionOperator)
+    operator.function = Running(run)
+    source = Source.__new__(Source)
+    source.notified = threading.Event()
+    source.head = operator
+    deployed = OperatorDeployment(0, "0" * 32, "Source: F", operator, None, {}, [])
+    vertex = VertexDeployment(0, "Source: F", 0, 1, 128, [deployed], [], [[[]]], [0])
+    source.task = Task(
+        vertex, 0, JobInfo("0" * 32, "test"), SlotServices(source.notified.set), lambda *row: None
+    )
+    source.output = RecordingOutput("Source: F", 0, None, through_blocks=False)
+    operator.setup(operator.context, source.output)
+    source.task.open()
+    return source
+
+
+class TestEnds:
+    @pytest.mark.parametrize("failure", [ValueError("broken"), SystemExit(3), KeyboardInterrupt()])
+    def test_an_exception_comes_after_the_records_before_it(self, failure: BaseException) -> None:
+        def run(ctx: Any) -> None:
+            ctx.collect(1)
+            raise failure
+
+        source = Source(run).join()
+        assert not source.head.exhausted
+        assert source.head.has_data()
+        with pytest.raises(UserCodeError) as caught:
+            source.epoch()
+        assert source.output.main.elements == [Record(1)]
+        fault = caught.value.fault
+        assert (fault.operator, fault.subtask, fault.record) == ("Source: F", 0, None)
+        assert "in run" in fault.traceback
+        assert "source_function.py" not in fault.traceback.replace("test_source_function.py", "")
+
+    def test_cancel_while_blocked_in_collect(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "BUFFER_RECORDS", 10)
+        after: list[str] = []
+
+        def run(ctx: Any) -> None:
+            try:
+                for i in range(100):
+                    ctx.collect(i)
+            finally:
+                after.append("finally")
+            after.append("never")
+
+        source = _shared(run)
+        wait_for(lambda: len(source.head._source_context._elements) == 10)
+        assert source.task.close() == []
+        source.join()
+        assert after == ["finally"]
+
+    def test_draining_lets_a_blocked_function_go_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "BUFFER_RECORDS", 10)
+        source = Source(lambda ctx: [ctx.collect(i) for i in range(25)])
+        seen: list[Any] = []
+        deadline = time.monotonic() + 5
+        while not source.task.finished and time.monotonic() < deadline:
+            seen += [e.value for e in source.epoch(7) if isinstance(e, Record)]
+        assert seen == list(range(25))
+
+    def test_cancel_is_called_and_close_afterwards(self) -> None:
+        calls: list[str] = []
+        running = threading.Event()
+
+        class Loop(SourceFunction):
+            active = True
+
+            def run(self, ctx: Any) -> None:
+                running.set()
+                while self.active:
+                    time.sleep(0.001)
+                calls.append("returned")
+
+            def cancel(self) -> None:
+                calls.append("cancel")
+                self.active = False
+
+            def close(self) -> None:
+                calls.append("close")
+
+        source = _shared(lambda ctx: None)
+        source.task.close()
+        function = Loop()
+        operator = SourceFunctionOperator.__new__(SourceFunctionOperator)
+        operator.function = function
+        operator.setup(source.head.context, source.output)
+        operator.open()
+        assert running.wait(5)
+        operator.close()
+        assert calls == ["cancel", "returned", "close"]
+
+    def test_a_failing_cancel_still_frees_the_thread(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "BUFFER_RECORDS", 1)
+        source = _shared(lambda ctx: [ctx.collect(i) for i in range(5)])
+
+        def cancel() -> None:
+            raise ValueError("cannot")
+
+        source.head.function.cancel = cancel
+        wait_for(lambda: source.head._source_context._elements)
+        errors = source.task.close()
+        assert [type(error) for error in errors] == [UserCodeError]
+        source.join()
+
+    def test_a_function_that_is_done_is_not_cancelled(self) -> None:
+        calls: list[str] = []
+        source = _shared(lambda ctx: None)
+        source.head.function.cancel = lambda: calls.append("cancel")
+        source.join().task.close()
+        assert calls == []
+
+    def test_a_failing_open_is_told_and_close_works(self) -> None:
+        class Failing(SourceFunction):
+            def open(self, runtime_context: Any) -> None:
+                raise OSError("no connection")
+
+            def run(self, ctx: Any) -> None: ...
+
+        with pytest.raises(UserCodeError, match="no connection"):
+            Source(Failing())
