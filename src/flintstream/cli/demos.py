@@ -9,6 +9,7 @@ from pathlib import Path
 __all__ = ["Demo", "find_demos"]
 
 _FOLDER = Path(__file__).parent / "demo_programs"
+_FIRST = "page_views"
 
 
 @dataclass(frozen=True)
@@ -21,10 +22,10 @@ class Demo:
 
 
 def find_demos(folder: Path = _FOLDER) -> dict[str, Demo]:
-    """Returns the demonstrations by name; the word count, where there is one, comes first."""
+    """Returns the demonstrations by name, the one that `flint demo` runs first."""
     paths = [path for path in folder.glob("*.py") if not path.name.startswith("_")]
-    paths.sort(key=lambda path: (path.stem != "word_count", path.stem))
-    demos = [Demo(path.stem.replace("_", "-"), _summary(path), path) for path in paths]
+    paths.sort(key=lambda path: (path.stem != _FIRST, path.stem))
+    demos = [Demo(path.stem, _summary(path), path) for path in paths]
     return {each.name: each for each in demos}
 
 

@@ -26,9 +26,7 @@ def cli() -> None:
     """Runs Flink's DataStream programs in Python on Spark."""
 
 
-def _parse_settings(
-    _context: click.Context, _parameter: click.Parameter, pairs: Sequence[str]
-) -> dict[str, str]:
+def _parse_settings(_context: click.Context, _parameter: click.Parameter, pairs: Sequence[str]) -> dict[str, str]:
     settings = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")
@@ -43,9 +41,7 @@ def _program_options(command: click.decorators.FC) -> click.decorators.FC:
     for decorate in (
         click.argument("arguments", nargs=-1, type=click.UNPROCESSED),
         click.argument("script", type=_SCRIPT),
-        click.option(
-            "--pyflink", is_flag=True, help="Let the program's `import pyflink` import flintstream."
-        ),
+        click.option("--pyflink", is_flag=True, help="Let the program's `import pyflink` import flintstream."),
         click.option(
             "-D",
             "settings",

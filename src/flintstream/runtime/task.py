@@ -177,9 +177,10 @@ class Task:
     def close(self) -> list[BaseException]:
         """Closes all operators, whatever happens; returns the exceptions of those that failed."""
         errors: list[BaseException] = []
-        for closing in (*self.operators.values(), *self._writers):
+        closers = [operator.close for operator in self.operators.values()] + [writer.close for writer in self._writers]
+        for close in closers:
             try:
-                closing.close()
+                close()
             except Exception as error:
                 errors.append(error)
         return errors

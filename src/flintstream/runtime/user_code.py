@@ -148,7 +148,7 @@ def register_main(definitions: dict[str, bytes]) -> None:
         setattr(main, name, value)
         return value
 
-    main.__getattr__ = load  # type: ignore[attr-defined]
+    vars(main)["__getattr__"] = load
 
 
 def ship_file(path: str, option: str, same_machine: bool) -> ShippedFile:

@@ -232,12 +232,11 @@ class KeyGroupWriter(Writer):
                 keys = self._key_type.coerce(keys)
             except Exception as error:
                 raise user_fault(error, *self._place) from error
-        records = iter(batch.values)
+        routed = iter(keys)
         try:
-            # Records come first in the zip: the one whose key has no route counts as taken.
-            targets = [route for _, route in zip(records, map(self._routes.__getitem__, keys))]
+            targets = list(map(self._routes.__getitem__, routed))
         except Exception as error:
-            key, record = record_at_fault(list(zip(keys, batch.values)), records)
+            key, record = record_at_fault(list(zip(keys, batch.values)), routed)
             raise user_fault(_key_error(key, error), *self._place, record) from error
         buffers = self._buffers
         if len(buffers) == 1:

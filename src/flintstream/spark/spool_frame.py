@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from flintstream.common.typeinfo import RowTypeInfo
 from flintstream.runtime.protocol import DONE, Address, ReadSpool
 
 if TYPE_CHECKING:
@@ -63,9 +64,8 @@ def _spark_schema(spark: SparkSession, declared: TypeInformation | None, sample:
 
 
 def _names(declared: TypeInformation | None, first: Any) -> list[str]:
-    names = declared.get_field_names() if hasattr(declared, "get_field_names") else None
-    if names:
-        return list(names)
+    if isinstance(declared, RowTypeInfo):
+        return list(declared.get_field_names())
     if isinstance(first, dict):
         return [str(name) for name in first]
     if getattr(first, "_fields", None):

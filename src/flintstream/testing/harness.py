@@ -81,6 +81,7 @@ class OperatorHarness:
         self._through_blocks = through_blocks or batch_mode
         self._batch_size = batch_size
         self._key_type = key_type
+        self._selector_objects = key_selectors
         self._selectors = [
             None if selector is None else bound_method(selector, "get_key") for selector in key_selectors
         ]
@@ -118,6 +119,10 @@ class OperatorHarness:
         if self._life != _NEW:
             raise RuntimeError(f"the harness is {self._life}: a harness is opened once")
         self._life = _OPEN
+        for selector in self._selector_objects:
+            opener = getattr(selector, "open", None)
+            if opener is not None:
+                opener(self._operator.context.runtime_context)
         self._task.open()
 
     def close(self) -> None:

@@ -156,7 +156,6 @@ class LocalJob:
     def close(self) -> None:
         """Closes all tasks; the first failure is raised."""
         errors = self._close()
-        self._take_results()
         if errors:
             raise errors[0]
 
@@ -243,7 +242,9 @@ class LocalJob:
         return any(due is not None and due <= time.time() for due in dues)
 
     def _close(self) -> list[BaseException]:
-        return [error for task in self.tasks for error in task.close()]
+        errors = [error for task in self.tasks for error in task.close()]
+        self._take_results()
+        return errors
 
 
 def _read_source(task: Task, head: SourceHead, work: SourceWork) -> None:

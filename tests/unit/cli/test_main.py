@@ -97,15 +97,15 @@ def test_the_scripts_exit_code_is_ours(tmp_path: Path) -> None:
 
 def test_demos_are_found_with_their_first_line(tmp_path: Path) -> None:
     (tmp_path / "alpha_beta.py").write_text('"""Shows something.\n\nMore.\n"""\n')
-    (tmp_path / "word_count.py").write_text('"""Counts."""\n')
+    (tmp_path / "page_views.py").write_text('"""Counts."""\n')
     (tmp_path / "_helper.py").write_text("")
     found = demos.find_demos(tmp_path)
-    assert list(found) == ["word-count", "alpha-beta"]
-    assert found["alpha-beta"].summary == "Shows something."
+    assert list(found) == ["page_views", "alpha_beta"]
+    assert found["alpha_beta"].summary == "Shows something."
 
 
 def test_demo_lists_and_refuses_unknown_names() -> None:
-    assert "word-count" in flint("demo", "--list").output
+    assert "word_count" in flint("demo", "--list").output
     result = flint("demo", "nothing")
     assert result.exit_code == 1
-    assert "there is no demonstration 'nothing'; there are: word-count" in result.output
+    assert "there is no demonstration 'nothing'; there are: page_views, word_count" in result.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 from flintstream.runtime.source import Split, SplitReader, SplitSource
@@ -10,13 +11,12 @@ from flintstream.runtime.source import Split, SplitReader, SplitSource
 def drain(reader: SplitReader, limit: int = 1000) -> list[Any]:
     """All that a reader gives, in blocks of at most `limit` records."""
     values: list[Any] = []
-    while not reader.finished:
-        batch = reader.read(limit)
-        assert len(batch.values) <= limit
-        values += batch.values
-        if not batch.values and not reader.finished:
-            raise AssertionError("the reader has nothing now, and does not end")
-    reader.close()
+    with closing(reader):
+        while not reader.finished:
+            batch = reader.read(limit)
+            assert len(batch.values) <= limit
+            values += batch.values
+            assert batch.values or reader.finished, "the reader has nothing now, and does not end"
     return values
 
 

@@ -52,7 +52,11 @@ class TestEncoding:
         batch = Batch(["a", None], [5, NO_TIMESTAMP], [1, (2, "k")])
         controls = [(0, Idleness(False)), (1, Watermark(7)), (2, EndOfInput())]
         decoded, placed = decode_block(encode_block(batch, controls))
-        assert (decoded.values, decoded.timestamps, decoded.keys) == (batch.values, batch.timestamps, batch.keys)
+        assert (decoded.values, decoded.timestamps, decoded.keys) == (
+            batch.values,
+            batch.timestamps,
+            batch.keys,
+        )
         assert placed == controls
         assert [type(element) for _, element in placed or []] == [Idleness, Watermark, EndOfInput]
 
@@ -175,7 +179,9 @@ class TestChannelBuffer:
     @given(
         st.lists(
             st.one_of(
-                st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 9)), max_size=30).map(lambda r: ("timed", r)),
+                st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 9)), max_size=30).map(
+                    lambda r: ("timed", r)
+                ),
                 st.lists(st.binary(max_size=3), max_size=30).map(lambda r: ("plain", r)),
                 st.integers(0, 9).map(lambda t: ("mark", t)),
                 st.just(("flush", None)),

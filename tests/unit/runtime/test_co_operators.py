@@ -162,7 +162,8 @@ class TestTime:
 
 
 @pytest.mark.parametrize(
-    ("function", "keyed"), [(Both, False), (Spread, False), (Tagging, False), (Match, True), (KeyedSpread, True)]
+    ("function", "keyed"),
+    [(Both, False), (Spread, False), (Tagging, False), (Match, True), (KeyedSpread, True)],
 )
 def test_one_and_two_inputs_are_told_apart(function: Any, keyed: bool) -> None:
     from flintstream.testing import OneInputOperatorHarness

@@ -26,7 +26,7 @@ from flintstream.runtime.writers import make_writer
 from flintstream.testing import OneInputOperatorHarness, TwoInputOperatorHarness
 
 
-class CannotPickle(Exception):
+class CannotPickleError(Exception):
     def __init__(self, one: int, two: int) -> None:
         super().__init__("needs two arguments")
 
@@ -133,17 +133,17 @@ def test_a_printed_value_without_a_string() -> None:
 
         __repr__ = object.__repr__
 
-    with pytest.raises(UserCodeError, match="silent") as caught:
-        with OneInputOperatorHarness(PrintOperator(None, None), name="Print") as harness:
-            harness.process_elements([1, Mute(), 2])
+    harness = OneInputOperatorHarness(PrintOperator(None, None), name="Print")
+    with pytest.raises(UserCodeError, match="silent") as caught, harness:
+        harness.process_elements([1, Mute(), 2])
     assert caught.value.fault.operator == "Print"
     assert "Mute object" in str(caught.value.fault.record)
 
 
 def test_a_collected_value_that_cannot_be_sent() -> None:
-    with pytest.raises(UserCodeError, match="lock") as caught:
-        with OneInputOperatorHarness(CollectOperator("c"), name="Collect") as harness:
-            harness.process_elements([1, threading.Lock()])
+    harness = OneInputOperatorHarness(CollectOperator("c"), name="Collect")
+    with pytest.raises(UserCodeError, match="lock") as caught, harness:
+        harness.process_elements([1, threading.Lock()])
     assert caught.value.fault.operator == "Collect"
 
 
@@ -157,13 +157,13 @@ def test_a_record_that_cannot_travel_names_the_sender_and_the_record() -> None:
     assert str(fault.record).startswith("{'handle': <unlocked _thread.lock")
 
 
-def test_a_timestamp_that_is_none_names_the_record() -> None:
+def test_a_timestamp_that_is_no_integer_names_the_record() -> None:
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
         lambda value, _: 1.5 if value == "bad" else 1  # type: ignore[return-value]
     )
-    with pytest.raises(UserCodeError, match=r"gave 1\.5; a timestamp is an integer") as caught:
-        with OneInputOperatorHarness(TimestampsAndWatermarksOperator(strategy), name="Time") as harness:
-            harness.process_elements(["fine", "bad", "fine"])
+    harness = OneInputOperatorHarness(TimestampsAndWatermarksOperator(strategy), name="Time")
+    with pytest.raises(UserCodeError, match=r"gave 1\.5; a timestamp is an integer") as caught, harness:
+        harness.process_elements(["fine", "bad", "fine"])
     assert (caught.value.fault.operator, caught.value.fault.record) == ("Time", "'bad'")
 
 
@@ -180,7 +180,7 @@ def test_a_fault_travels() -> None:
 
 
 def test_an_exception_that_cannot_be_pickled_is_told_as_text() -> None:
-    fault = user_fault(CannotPickle(1, 2), "Op").fault
+    fault = user_fault(CannotPickleError(1, 2), "Op").fault
     assert fault.exception is None
     assert fault.load_exception() is None
     assert "needs two arguments" in fault.describe()

@@ -99,7 +99,9 @@ class TestReduce:
             ]
 
     def test_a_plain_callable(self) -> None:
-        with OneInputOperatorHarness(lambda a, b: a if a > b else b, lambda v: v % 2, kind="reduce") as harness:
+        with OneInputOperatorHarness(
+            lambda a, b: a if a > b else b, lambda v: v % 2, kind="reduce"
+        ) as harness:
             harness.process_elements([1, 4, 3, 2])
             assert harness.output == [1, 4, 3, 4]
 

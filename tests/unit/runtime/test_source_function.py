@@ -133,7 +133,7 @@ def test_the_slot_is_told_of_the_first_record_and_of_the_end() -> None:
 
 
 def _shared(run: Callable[[Any], None]) -> Source:
-    """A source whose function shares locks and events with the test: an operator of a job pickles its function."""
+    """A source whose function shares events with the test, which a captured function cannot."""
     operator = SourceFunctionOperator.__new__(SourceFunctionOperator)
     operator.function = Running(run)
     source = Source.__new__(Source)

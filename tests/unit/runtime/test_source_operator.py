@@ -88,7 +88,9 @@ class Source:
         if self.head.exhausted:
             self.task.finish_source()
         self.task.end_epoch()
-        return [e.value if isinstance(e, Record) and e.timestamp is None else e for e in self.output.main.elements]
+        return [
+            e.value if isinstance(e, Record) and e.timestamp is None else e for e in self.output.main.elements
+        ]
 
 
 ASCENDING = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value)
@@ -212,7 +214,10 @@ class TestPolling:
     def test_all_splits_are_looked_at(self) -> None:
         source = Source(Lists(ends=False, due=None)).assign(a=[1], b=[2])
         source.head.poll()
-        assert {name: split.ahead is not None for name, split in source.head._open.items()} == {"a": True, "b": True}
+        assert {name: split.ahead is not None for name, split in source.head._open.items()} == {
+            "a": True,
+            "b": True,
+        }
 
     def test_due_times(self) -> None:
         lists = Lists(ends=False, due=1e12)

@@ -110,16 +110,16 @@ def test_an_endless_result_is_passed_on_while_it_is_made() -> None:
         while True:
             yield value
 
-    class Enough(Exception):
+    class EnoughError(Exception):
         pass
 
-    with pytest.raises(Enough), OneInputOperatorHarness(endless, kind="flat_map") as harness:
+    with pytest.raises(EnoughError), OneInputOperatorHarness(endless, kind="flat_map") as harness:
         taken: list[int] = []
 
         def take(batch: Any) -> None:
             taken.append(len(batch))
             if len(taken) == 3:
-                raise Enough
+                raise EnoughError
 
         harness._recorded.main.process = take  # type: ignore[method-assign]
         harness.process_element(1)

@@ -68,7 +68,11 @@ class Spy(Operator):
 
 
 def edge(
-    node_id: int, partitioner: StreamPartitioner, slots: list[int], base: int = 50, side_tag: str | None = None
+    node_id: int,
+    partitioner: StreamPartitioner,
+    slots: list[int],
+    base: int = 50,
+    side_tag: str | None = None,
 ) -> EdgeDeployment:
     targets = [list(range(len(slots)))]
     return EdgeDeployment(node_id, side_tag, partitioner, 9, 1, base, slots, 128, targets)
@@ -101,7 +105,9 @@ class TestControlElements:
     def test_in_the_middle_of_a_block(self) -> None:
         log: list[Any] = []
         task, _ = make_task([Spy("a", log)], [[0]])
-        task.receive(0, 0, block([1, 2, 3], (0, Watermark(1)), (2, Watermark(2)), (2, Watermark(3)), (3, Watermark(4))))
+        task.receive(
+            0, 0, block([1, 2, 3], (0, Watermark(1)), (2, Watermark(2)), (2, Watermark(3)), (3, Watermark(4)))
+        )
         assert log == [
             ("a", "watermark", 1),
             ("a", [1, 2]),
@@ -176,7 +182,11 @@ class TestEndOfInput:
         log: list[Any] = []
         task, _ = make_task([Spy("a", log), Spy("b", log), Spy("c", log)], [[0]])
         task.receive(0, 0, block([], (0, EndOfInput())))
-        assert [entry for entry in log if entry[1] == "finish"] == [("a", "finish"), ("b", "finish"), ("c", "finish")]
+        assert [entry for entry in log if entry[1] == "finish"] == [
+            ("a", "finish"),
+            ("b", "finish"),
+            ("c", "finish"),
+        ]
 
     def test_no_operator_hears_of_epochs_after_its_end(self) -> None:
         log: list[Any] = []
@@ -190,7 +200,9 @@ class TestEndOfInput:
 
     def test_the_end_reaches_every_channel_of_every_edge(self) -> None:
         task, rows = make_task(
-            [MapOperator(str)], [[0]], [edge(0, RebalancePartitioner(), [4, 5]), edge(0, ForwardPartitioner(), [6], 70)]
+            [MapOperator(str)],
+            [[0]],
+            [edge(0, RebalancePartitioner(), [4, 5]), edge(0, ForwardPartitioner(), [6], 70)],
         )
         task.open()
         task.receive(0, 0, block([1], (1, EndOfInput())))
@@ -198,7 +210,10 @@ class TestEndOfInput:
         task.end_epoch()
         ends = {row[0]: decode_block(row[5])[1] for row in rows}
         assert set(ends) == {4, 5, 6}
-        assert all([e for _, e in controls or []][-2:] == [Watermark(MAX_WATERMARK), EndOfInput()] for controls in ends.values())
+        assert all(
+            [e for _, e in controls or []][-2:] == [Watermark(MAX_WATERMARK), EndOfInput()]
+            for controls in ends.values()
+        )
 
 
 class TestChain:
@@ -271,7 +286,11 @@ class TestRows:
             task.receive(0, 0, block([3]))
             task.end_epoch()
             # Slot, vertex, input, channel, number: the numbers start anew in each epoch, for each target.
-            assert [row[:5] for row in rows] == [(4, 9, 1, 50, 0), (5, 9, 1, 50, 0), ((4, 5)[epoch], 9, 1, 50, 1)]
+            assert [row[:5] for row in rows] == [
+                (4, 9, 1, 50, 0),
+                (5, 9, 1, 50, 0),
+                ((4, 5)[epoch], 9, 1, 50, 1),
+            ]
             del rows[:]
 
     def test_an_epoch_without_records_sends_nothing(self) -> None:

@@ -1,7 +1,7 @@
 """Paths and URLs of files: which files a path means, and how one is opened, on a disk or behind fsspec."""
 
 # A path here may be a URL as well, so it stays a string.
-# ruff: noqa: PTH100, PTH103, PTH105, PTH110, PTH111, PTH112, PTH114, PTH116, PTH118, PTH119, PTH122, PTH207
+# ruff: noqa: PTH100, PTH103, PTH105, PTH110, PTH111, PTH112, PTH114, PTH116, PTH118, PTH119, PTH122, PTH123, PTH207
 from __future__ import annotations
 
 import bz2
@@ -37,11 +37,11 @@ __all__ = [
     "rename",
 ]
 
-_COMPRESSIONS: dict[str, Callable[[Any], Any]] = {
-    ".gz": gzip.GzipFile,
-    ".gzip": gzip.GzipFile,
-    ".bz2": bz2.BZ2File,
-    ".xz": lzma.LZMAFile,
+_COMPRESSIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    ".gz": ("gzip", gzip.open),
+    ".gzip": ("gzip", gzip.open),
+    ".bz2": ("bz2", bz2.open),
+    ".xz": ("xz", lzma.open),
 }
 _UNSUPPORTED = (".zst", ".zstd", ".deflate", ".zip", ".lz4", ".snappy")
 _MAGIC = "*?["
@@ -116,29 +116,19 @@ def compression_of(path: str) -> str | None:
 def open_for_reading(path: str) -> IO[bytes]:
     """The content of a file, decompressed by its extension."""
     compression = compression_of(path)
-    raw = open(path, "rb", buffering=0) if is_local(path) else fsspec.open(path, "rb").open()  # noqa: PTH123, SIM115
+    if not is_local(path):
+        name = None if compression is None else _COMPRESSIONS[compression][0]
+        return fsspec.open(path, "rb", compression=name).open()  # type: ignore[no-any-return]
     if compression is None:
-        return raw
-    return _COMPRESSIONS[compression](_Owned(raw))  # type: ignore[no-any-return]
-
-
-class _Owned:
-    """A file that is read by a decompressor; closed with it, unlike a file that was merely lent."""
-
-    def __init__(self, raw: Any) -> None:
-        self._raw = raw
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._raw, name)
-
-    def __del__(self) -> None:
-        self._raw.close()
+        return open(path, "rb", buffering=0)
+    file: IO[bytes] = _COMPRESSIONS[compression][1](path)
+    return file
 
 
 def open_for_writing(path: str, exclusive: bool = False) -> IO[bytes]:
     """A new file."""
     if is_local(path):
-        return open(path, "xb" if exclusive else "wb")  # noqa: PTH123
+        return open(path, "xb" if exclusive else "wb")
     return fsspec.open(path, "xb" if exclusive else "wb").open()  # type: ignore[no-any-return]
 
 

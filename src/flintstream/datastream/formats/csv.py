@@ -297,9 +297,10 @@ class CsvRowSerializationSchema(SerializationSchema):
         (row,) = self._type.coerce([element])
         pieces: list[str] = []
         options = self._options
-        writer = csv.writer(_Target(pieces), lineterminator=options.line_separator, **options.dialect())
+        # With this line end, fields that hold either of its characters are quoted.
+        writer = csv.writer(_Target(pieces), lineterminator="\r\n", **options.dialect())
         writer.writerow([self._text(value) for value in row])
-        return "".join(pieces).encode()
+        return ("".join(pieces).removesuffix("\r\n") + options.line_separator).encode()
 
     def _text(self, value: Any) -> str:
         if value is None:

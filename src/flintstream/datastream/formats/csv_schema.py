@@ -57,6 +57,8 @@ class RowParser:
 
     def rows(self, records: list[list[str]]) -> list[Row]:
         """A Row for each record; raises ValueError for one that does not fit."""
+        if not records:
+            return []
         width = len(self.names)
         if not {width}.issuperset(map(len, records)):
             wrong = next(record for record in records if len(record) != width)

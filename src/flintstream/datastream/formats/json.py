@@ -15,7 +15,6 @@ from flintstream.common.typeinfo import (
     MapTypeInfo,
     PickledBytesTypeInfo,
     RowTypeInfo,
-    SqlTimeTypeInfo,
     TupleTypeInfo,
     TypeInformation,
     Types,
@@ -273,7 +272,7 @@ def _single(type_info: TypeInformation) -> Converter:
     if isinstance(type_info, BasicTypeInfo) and type_info != Types.INSTANT():
         parse = parser(type_info)
         return lambda value: parse(value) if isinstance(value, str) else type_info.coerce([value])[0]
-    if isinstance(type_info, SqlTimeTypeInfo) or type_info == _BYTES:
+    if type_info in (Types.SQL_DATE(), Types.SQL_TIME(), _BYTES):
         return parser(type_info)
     raise TypeError(f"a value of the type {type_info} cannot be read from JSON")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from flintstream.common.watermark_strategy import WatermarkOutput
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.faults import record_at_fault, user_fault
 from flintstream.runtime.operators.base import Operator
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from flintstream.common.watermark_strategy import WatermarkStrategy
 
 
-class _WatermarkOutput:
+class _WatermarkOutput(WatermarkOutput):
     """Takes what a generator emits; keeps the greatest."""
 
     __slots__ = ("emitted",)
@@ -21,11 +22,15 @@ class _WatermarkOutput:
     def __init__(self) -> None:
         self.emitted: int | None = None
 
-    def emit_watermark(self, watermark: Any) -> None:
+    def emit_watermark(self, timestamp: Any) -> None:
         """Takes a watermark: a number of milliseconds, or an object with `timestamp`."""
-        timestamp = int(getattr(watermark, "timestamp", watermark))
-        if self.emitted is None or timestamp > self.emitted:
-            self.emitted = timestamp
+        value = int(getattr(timestamp, "timestamp", timestamp))
+        if self.emitted is None or value > self.emitted:
+            self.emitted = value
+
+    def mark_idle(self) -> None:
+        """Refused, rather than ignored."""
+        raise NotImplementedError("mark_idle() of a watermark generator is not part of this version")
 
     def take(self) -> int | None:
         """What was emitted since the last call."""
@@ -39,7 +44,7 @@ class TimestampsAndWatermarks:
     def __init__(self, strategy: WatermarkStrategy, operator: str, subtask: int | None = None) -> None:
         assigner = strategy.timestamp_assigner
         self._extract = None if assigner is None else assigner.extract_timestamp
-        self._generator = strategy.create_generator()
+        self._generator: Any = strategy.create_generator()
         # Only our own generators: a user's subclass of one may see each record in on_event.
         self._in_blocks = strategy.has_built_in_generator
         self._output = _WatermarkOutput()

@@ -1,0 +1,16 @@
+"""Fixtures of the fault tests."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.faults.helpers import descendants, is_slot, wait_until
+
+
+@pytest.fixture(autouse=True)
+def no_slot_outlives_its_test():
+    """Whatever a test does to a job, this driver has no slots when it is over."""
+    yield
+    wait_until(lambda: not any(map(is_slot, descendants(os.getpid()))), 10.0, "the end of all slots")

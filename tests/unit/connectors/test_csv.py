@@ -1,0 +1,205 @@
+"""CSV: files by a schema, and messages."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flintstream.common import Row, Types
+from flintstream.datastream.connectors.base import SourceError
+from flintstream.datastream.connectors.file_system import FileSource
+from flintstream.datastream.formats.csv import (
+    CsvBulkWriters,
+    CsvReaderFormat,
+    CsvRowDeserializationSchema,
+    CsvRowSerializationSchema,
+    CsvSchema,
+    CsvSchemaBuilder,
+)
+
+from .reading import check_resume, read_all, splits_of
+
+
+def people() -> CsvSchemaBuilder:
+    return CsvSchema.builder().add_number_column("id", Types.INT()).add_string_column("name")
+
+
+def csv_source(path: Path, schema: CsvSchemaBuilder, content: str | None = None) -> FileSource:
+    if content is not None:
+        path.write_text(content, newline="")
+    return FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema.build()), str(path)).build()
+
+
+def plain(rows: list[Any]) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in rows]
+
+
+def test_rows_with_names_and_types(tmp_path: Path) -> None:
+    schema = (
+        people()
+        .add_boolean_column("active")
+        .add_number_column("score", Types.DOUBLE())
+        .add_array_column("tags")
+        .add_array_column("sizes", ",", Types.INT())
+        .set_column_separator("|")
+    )
+    source = csv_source(tmp_path / "a.csv", schema, " 1|ann|true|1.5|x;y|1,2\n2| bob |no|-3||\n")
+    rows = read_all(source)
+    assert rows == [
+        Row(id=1, name="ann", active=True, score=1.5, tags=["x", "y"], sizes=[1, 2]),
+        Row(id=2, name=" bob ", active=False, score=-3.0, tags=[], sizes=[]),
+    ]
+    assert source.produced_type == Types.ROW_NAMED(
+        ["id", "name", "active", "score", "tags", "sizes"],
+        [
+            Types.INT(),
+            Types.STRING(),
+            Types.BOOLEAN(),
+            Types.DOUBLE(),
+            Types.LIST(Types.STRING()),
+            Types.LIST(Types.INT()),
+        ],
+    )
+
+
+QUOTED = '1,"a,b"\r\n2,"two\nlines\n"\n3,"say ""hi"""\n4,plain\n5,last'
+QUOTED_ROWS = [(1, "a,b"), (2, "two\nlines\n"), (3, 'say "hi"'), (4, "plain"), (5, "last")]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_quotes_with_separators_and_line_ends_in_them(tmp_path: Path, limit: int) -> None:
+    assert plain(read_all(csv_source(tmp_path / "a.csv", people(), QUOTED), limit=limit)) == QUOTED_ROWS
+
+
+def test_resume_from_every_record(tmp_path: Path) -> None:
+    source = csv_source(tmp_path / "a.csv", people().set_use_header(), "id,name\n" + QUOTED)
+    (split,) = splits_of(source)
+    check_resume(source, split, read_all(source))
+
+
+FIELDS = st.text(alphabet='ab,"\n\r', max_size=5)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(FIELDS, FIELDS), max_size=8), st.integers(1, 4))
+def test_what_is_written_is_read(
+    tmp_path_factory: pytest.TempPathFactory, records: list[tuple[str, str]], limit: int
+) -> None:
+    written = CsvRowSerializationSchema.Builder(Types.ROW([Types.STRING(), Types.STRING()])).build()
+    path = tmp_path_factory.getbasetemp() / "property.csv"
+    path.write_bytes(b"".join(written.serialize(record) or b"" for record in records))
+    schema = CsvSchema.builder().add_string_column("a").add_string_column("b")
+    assert plain(read_all(csv_source(path, schema), limit=limit)) == records
+
+
+def test_headers(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    content = "id,name\n1,a\n2,b\n"
+    assert plain(read_all(csv_source(path, people().set_use_header(), content))) == [(1, "a"), (2, "b")]
+    strict = people().set_use_header().set_strict_headers()
+    assert len(read_all(csv_source(path, strict))) == 2
+    both = people().set_use_header().set_skip_first_data_row()
+    assert plain(read_all(csv_source(path, both))) == [(2, "b")]
+    assert read_all(csv_source(path, both, "id,name")) == []
+    with pytest.raises(SourceError, match=r"the header is \['key', 'name'\], the schema's columns are \['id'"):
+        read_all(csv_source(path, strict, "key,name\n1,a\n"))
+
+
+def test_null_escape_quote_and_comments(tmp_path: Path) -> None:
+    schema = (
+        people()
+        .set_null_value("n/a")
+        .set_escape_char("\\")
+        .set_quote_char("'")
+        .set_allow_comments()
+    )
+    content = "#first\n1,n/a\nn/a,'#no comment\n#neither'\n# x\n3,a\\,b\n#last\n"
+    source = csv_source(tmp_path / "a.csv", schema, content)
+    expected = [(1, None), (None, "#no comment\n#neither"), (3, "a,b")]
+    for limit in (1, 2, 100):
+        assert plain(read_all(source, limit=limit)) == expected
+    check_resume(source, splits_of(source)[0], read_all(source))
+
+
+def test_without_quotes_large_files_are_split(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,name\n" + "".join(f"{n},a\n" for n in range(10)))
+    schema = people().set_use_header().disable_quote_char().build()
+    builder = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(path)).set_split_size(10)
+    source = builder.build()
+    assert len(splits_of(source)) == 5
+    assert plain(read_all(source)) == [(n, "a") for n in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1,a\nx,b\n", r"a\.csv, byte 4: cannot read the record: column 'id': 'x' is no whole number"),
+        ("1,a\n3000000000,b\n", r"byte 4.*not between -2147483648 and 2147483647"),
+        ("1,a\n2\n", r"byte 4.*it has 1 fields, not 2 \(id, name\)"),
+        ("1,a\n2,b,c\n", r"byte 4.*it has 3 fields, not 2"),
+        ("1,a\n\n", r"byte 4.*it has 1 fields, not 2"),
+        ('1,a\n2,"open\n', r"byte 4: the record is no CSV: unexpected end of data"),
+        ('1,"a"\n2,b\nx,"c\n"\n', r"byte 10: cannot read the record: column 'id'"),
+    ],
+)
+def test_errors_name_file_place_and_column(tmp_path: Path, content: str, message: str) -> None:
+    with pytest.raises(SourceError, match=message):
+        read_all(csv_source(tmp_path / "a.csv", people(), content))
+
+
+def test_the_builder() -> None:
+    schema = people().add_array_column("tags", ",").build()
+    assert len(schema) == schema.size() == 3
+    more = CsvSchema.builder().add_columns_from(schema).add_string_column("x")
+    assert more.size() == len(more) == 4
+    assert more.build().separators == [None, None, ",", None]
+    assert more.remove_array_element_separator(2).build().separators == [None] * 4
+    assert more.clear_columns().size() == 0
+    with pytest.raises(ValueError, match="Column separator must be a single char, got ::"):
+        people().set_column_separator("::")
+    with pytest.raises(TypeError, match=r"column 'n': .* is no type"):
+        people().add_number_column("n", int)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="cannot be read from text"):
+        people().add_number_column("n", Types.MAP(Types.STRING(), Types.INT())).build()
+    with pytest.raises(NotImplementedError):
+        people().set_any_property_name("rest")
+    with pytest.raises(ValueError, match="no columns"):
+        CsvReaderFormat.for_schema(CsvSchema.builder().build())
+    with pytest.raises(NotImplementedError):
+        CsvBulkWriters.for_schema(schema)
+
+
+def test_array_separators_of_the_schema(tmp_path: Path) -> None:
+    def read(schema: CsvSchemaBuilder) -> Any:
+        return read_all(csv_source(tmp_path / "a.csv", schema, "a/b\n"))[0].x
+
+    column = CsvSchema.builder().add_array_column("x").remove_array_element_separator(0)
+    assert read(column) == ["a/b"]
+    assert read(column.set_array_element_separator("/")) == ["a", "b"]
+    assert read(column.disable_array_element_separator()) == ["a/b"]
+
+
+ROW = Types.ROW_NAMED(["id", "name", "tags"], [Types.INT(), Types.STRING(), Types.LIST(Types.STRING())])
+
+
+def test_messages() -> None:
+    to_row = CsvRowDeserializationSchema.Builder(ROW).set_null_literal("-").build()
+    row = Row(id=1, name="a,b", tags=["x", "y"])
+    assert to_row.deserialize(b'1,"a,b",x;y') == row
+    assert pickle.loads(pickle.dumps(to_row)).deserialize(b"1,-,") == Row(id=1, name=None, tags=[])
+    to_bytes = CsvRowSerializationSchema.Builder(ROW).set_null_literal("-").set_line_delimiter("").build()
+    assert to_bytes.serialize(row) == b'1,"a,b",x;y'
+    assert to_bytes.serialize((2, None, [])) == b"2,-,"
+    with pytest.raises(ValueError, match="cannot read the CSV message 'x,y,z': column 'id'"):
+        to_row.deserialize(b"x,y,z")
+    lenient = CsvRowDeserializationSchema.Builder(ROW).set_ignore_parse_errors(True).set_allow_comments(True)
+    assert lenient.build().deserialize(b"x,y,z") is None
+    assert lenient.build().deserialize(b"#1,2,3") is None
+    with pytest.raises(TypeError, match="a type of rows"):
+        CsvRowDeserializationSchema.Builder(Types.STRING())
