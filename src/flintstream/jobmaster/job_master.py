@@ -85,9 +85,13 @@ class JobMaster:
     def cancel(self) -> None:
         """Asks the job to end now."""
         with self._changed:
-            if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
-                self._cancel_requested = True
-                self._changed.notify_all()
+            if self.status not in (JobStatus.CREATED, JobStatus.RUNNING):
+                return
+            self._cancel_requested = True
+            self._changed.notify_all()
+        if self._pool is not None:
+            # A user function may never return, and its slot never answer.
+            self._pool.give_up_calls("the job is cancelled")
         if self._runner is not None:
             self._runner.cancel()
 
@@ -142,6 +146,7 @@ class JobMaster:
             self._spark, str(self.job_id), 0, graph.slots_count, self._on_data, self._on_failure
         )
         pool.start()
+        self._check()
         info, user_code = self.settings.for_slots(str(self.job_id), pool.local)
         self._call(
             "deploy",
@@ -183,10 +188,8 @@ class JobMaster:
             source.close()
         if self._pool is not None:
             if last is not JobStatus.FINISHED:
-                try:
-                    self._pool.call_all("close", timeout=CLOSE_SECONDS)
-                except Exception:
-                    pass  # The job's own failure is what counts, and the slots are ended in any case.
+                # The job's own failure is what counts, and the slots are ended in any case.
+                self._pool.tell_all("close", CLOSE_SECONDS)
             self._pool.close()
         self.progress.end(last)
         self._set_status(last)
@@ -286,10 +289,10 @@ class JobMaster:
                 for number in range(pages):
                     page = first if number == 0 and first is not None else None
                     if page is None:
-                        page = self._pool.call(slot, "fetch", spool=spool, page=number)
+                        page = self._call_slot(slot, "fetch", spool=spool, page=number)
                     self._deliver(spool, page)
                 if pages > 1 or first is None:
-                    self._pool.call(slot, "release", spools=[spool])
+                    self._call_slot(slot, "release", spools=[spool])
         self._accumulators = merged
 
     def _write_with_spark(self, writer: SparkWriterOperator, reports: list[EpochReport]) -> None:
@@ -299,7 +302,7 @@ class JobMaster:
         holders = [slot for slot, report in enumerate(reports) if spool in report.spools]
         if not holders:
             return
-        first = self._pool.call(holders[0], "fetch", spool=spool, page=0)
+        first = self._call_slot(holders[0], "fetch", spool=spool, page=0)
         frame = spool_frame(
             self._spark, self._pool.addresses, self._pool.authkey, spool, writer.input_type, first
         )
@@ -309,7 +312,7 @@ class JobMaster:
             name = next(node.name for node in self._graph.job_graph.nodes.values() if node.operator is writer)
             raise _JobFailed(user_fault(error, name).fault) from error
         for slot in holders:
-            self._pool.call(slot, "release", spools=[spool])
+            self._call_slot(slot, "release", spools=[spool])
 
     def _deliver(self, spool: str, page: bytes) -> None:
         if spool == PRINT_SPOOL:
@@ -354,10 +357,21 @@ class JobMaster:
         try:
             return self._pool.call_all(name, arguments, timeout)
         except SlotError as error:
-            self._check()
-            if error.fault is not None:
-                raise _JobFailed(error.fault) from error
-            raise
+            raise self._cause_of(error) from error
+
+    def _call_slot(self, slot: int, name: str, **arguments: Any) -> Any:
+        assert self._pool is not None
+        try:
+            return self._pool.call(slot, name, **arguments)
+        except SlotError as error:
+            raise self._cause_of(error) from error
+
+    def _cause_of(self, error: SlotError) -> Exception:
+        """Why a slot has not answered; one that has died is reported a moment after the first call that fails."""
+        if error.fault is not None:
+            return _JobFailed(error.fault)
+        self._raise_cause(error)
+        return error
 
     def _set_status(self, status: JobStatus) -> None:
         with self._changed:

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from typing import Any
 
 from flintstream.runtime.context import JobInfo
@@ -140,18 +140,26 @@ class Slot:
             while True:
                 self._work.put(self._control.recv())
         except (EOFError, OSError):
-            # The driver has hung up, or is dead: nothing here may outlive it, least of all threads of user code.
+            pass  # The driver has hung up, or is dead.
+        except BaseException as error:  # A call that cannot be unpickled here: a class of the user's is missing.
+            self._fail(engine_fault(error))
+        finally:
+            # Nothing here may outlive the driver's word, least of all threads of user code.
             sys.stdout.flush()
             sys.stderr.flush()
-            shutil.rmtree(self._directory, ignore_errors=True)
+            self._remove_files()
             os._exit(0)
 
+    def _remove_files(self) -> None:
+        """Removes this slot's files; the last slot of a driver that was killed removes what is left of the driver's."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+        if isinstance(self._spec.driver, str) and self._spec.directory is not None:
+            left = os.listdir(self._spec.directory) if os.path.isdir(self._spec.directory) else []
+            if left == [os.path.basename(self._spec.driver)]:
+                shutil.rmtree(self._spec.directory, ignore_errors=True)
+
     def _accept_tasks(self) -> None:
-        while True:
-            try:
-                self._work.put(self._listener.accept())
-            except Exception:  # A peer that cannot authenticate, or hung up: not ours.
-                time.sleep(0.01)
+        accept_each(self._listener, self._spec.authkey, self._work.put, lambda: False)
 
     def _tell(self, message: Any) -> None:
         with self._control_lock:
@@ -383,6 +391,43 @@ class Slot:
             raise TaskConnectionLost(str(error)) from error
 
 
+def accept_each(
+    listener: Listener, authkey: bytes, take: Callable[[Any], None], closed: Callable[[], bool]
+) -> None:
+    """Gives each peer that knows the key to `take`, until `closed`.
+
+    `listener` must have no key of its own: it would authenticate one peer after the other, and one that connects and
+    says nothing would keep all others out.
+    """
+
+    def authenticate(connection: Connection) -> None:
+        try:
+            deliver_challenge(connection, authkey)
+            answer_challenge(connection, authkey)
+        except Exception:  # A peer that does not know the key, or hung up: not ours.
+            connection.close()
+        else:
+            take(connection)
+
+    while not closed():
+        try:
+            accepted = listener.accept()
+        except Exception:
+            time.sleep(0.01)
+        else:
+            threading.Thread(target=authenticate, args=(accepted,), name="authenticate", daemon=True).start()
+
+
+def keep_alive(connection: Connection) -> None:
+    """Notices within half a minute that the machine on the other side has gone, although nobody has hung up."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+        if duplicate.family == socket.AF_INET:
+            duplicate.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
+                if hasattr(socket, option):
+                    duplicate.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
 def _nobody(frame: bytes) -> None:
     raise AssertionError("a block was emitted outside of an epoch")
 
@@ -413,12 +458,12 @@ def main() -> None:
     directory = tempfile.mkdtemp(prefix=f"slot-{spec.slot}-", dir=spec.directory if shared else None)
     try:
         if isinstance(spec.driver, str):
-            listener = Listener(os.path.join(directory, "s"), "AF_UNIX", backlog=64, authkey=spec.authkey)
-            host = "localhost"
+            listener = Listener(os.path.join(directory, "s"), "AF_UNIX", backlog=64)
         else:
             host = _own_address(spec.driver)
-            listener = Listener((host, 0), "AF_INET", backlog=64, authkey=spec.authkey)
+            listener = Listener((host, 0), "AF_INET", backlog=64)
         control = Client(spec.driver, authkey=spec.authkey)
+        keep_alive(control)
         control.send(Registration(spec.slot, os.getpid(), socket.gethostname(), listener.address))
         Slot(spec, control, listener, directory).run()
     finally:

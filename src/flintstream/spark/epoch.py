@@ -50,8 +50,9 @@ class EpochRunner:
         self._frame(readers).collect()
 
     def cancel(self) -> None:
-        """Stops the epoch that runs; may be called from any thread."""
-        self._context.cancelJobGroup(self._group)
+        """Stops the epoch that runs, and any that would begin later; may be called from any thread."""
+        context: Any = self._context
+        context._jsc.sc().cancelJobGroupAndFutureJobs(self._group, "the job has ended")
 
     def _frame(self, readers: Sequence[DataFrame]) -> DataFrame:
         """The epoch's plan. Without readers it never changes: it is analysed once, and planned anew from there."""

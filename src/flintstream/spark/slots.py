@@ -7,6 +7,7 @@ import os
 import pickle
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -14,14 +15,16 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import ALL_COMPLETED, FIRST_EXCEPTION, Future
+from concurrent.futures import wait as wait_for
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Listener, wait
 from typing import TYPE_CHECKING, Any
 
-from flintstream.runtime.faults import Fault
+from flintstream.runtime.faults import Fault, engine_fault
 from flintstream.runtime.protocol import Address, DataReady, Registration, Reply, Request, SlotFailed
-from flintstream.runtime.slot import SlotSpec
+from flintstream.runtime.slot import SlotSpec, accept_each, keep_alive
 from flintstream.spark.session import is_local
 
 if TYPE_CHECKING:
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 START_SECONDS = 60.0
 CLOSE_SECONDS = 5.0
+# A Unix socket's path holds 108 bytes on Linux, 104 on macOS; a slot's is "<directory>/slot-<n>-<8 characters>/s".
+_LONGEST_DIRECTORY = 104 - 24
 
 
 class SlotError(RuntimeError):
@@ -78,6 +83,9 @@ class SlotPool:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._closing = False
+        self._lost_slots: dict[int, str] = {}
+        self._given_up: str | None = None
+        self._all_here = threading.Event()
         self.local = is_local(spark)
         self._directory = tempfile.mkdtemp(prefix="flint-")
         self._listener: Listener | None = None
@@ -86,36 +94,37 @@ class SlotPool:
 
     def start(self) -> None:
         """Starts the slots on the executors and waits until each has called back."""
-        if self.local:
-            address: Any = os.path.join(self._directory, "driver")
-            self._listener = Listener(address, "AF_UNIX", backlog=128, authkey=self.authkey)
+        if self.local and len(os.fsencode(self._directory)) <= _LONGEST_DIRECTORY:
+            self._listener = Listener(os.path.join(self._directory, "driver"), "AF_UNIX", backlog=128)
         else:
             host = self._spark.sparkContext.getConf().get("spark.driver.host", "localhost")
-            self._listener = Listener((host, 0), "AF_INET", backlog=128, authkey=self.authkey)
-        accepted: list[Any] = []
-        acceptor = threading.Thread(target=self._accept, args=(accepted,), name="slots", daemon=True)
+            self._listener = Listener((host, 0), "AF_INET", backlog=128)
+        acceptor = threading.Thread(
+            target=accept_each,
+            args=(self._listener, self.authkey, self._register, lambda: self._all_here.is_set() or self._closing),
+            name="slots",
+            daemon=True,
+        )
         acceptor.start()
         self._launch()
-        acceptor.join(START_SECONDS)
-        if len(self._slots) < self._count:
+        if not self._all_here.wait(START_SECONDS):
             missing = sorted(set(range(self._count)) - set(self._slots))
             raise SlotError(f"slots {missing} did not start within {START_SECONDS:.0f} s")
         threading.Thread(target=self._listen, name="slot events", daemon=True).start()
 
-    def _accept(self, accepted: list[Any]) -> None:
-        assert self._listener is not None
-        while len(self._slots) < self._count:
-            try:
-                connection = self._listener.accept()
-                message = connection.recv()
-            except Exception:
-                if self._closing:
-                    return
-                continue
-            if isinstance(message, Registration) and message.slot not in self._slots:
-                self._slots[message.slot] = SlotHandle(
-                    message.slot, message.pid, message.host, message.address, connection
-                )
+    def _register(self, connection: Connection) -> None:
+        """Takes in a slot that calls for the first time; one that comes too late is sent away, and ends."""
+        message = connection.recv()
+        with self._lock:
+            if self._closing or not isinstance(message, Registration) or message.slot in self._slots:
+                connection.close()
+                return
+            keep_alive(connection)
+            self._slots[message.slot] = SlotHandle(
+                message.slot, message.pid, message.host, message.address, connection
+            )
+            if len(self._slots) == self._count:
+                self._all_here.set()
 
     def _launch(self) -> None:
         """Starts the processes: a barrier stage needs a core for each task, so a task may start several slots."""
@@ -141,7 +150,8 @@ class SlotPool:
 
     def close(self) -> None:
         """Ends all slots: gives user code the chance to close, then closes the connections, at which slots exit."""
-        self._closing = True
+        with self._lock:
+            self._closing = True
         if self._listener is not None:
             self._listener.close()
         for handle in self._slots.values():
@@ -155,10 +165,13 @@ class SlotPool:
             return
         deadline = time.monotonic() + CLOSE_SECONDS
         waiting = [handle.pid for handle in self._slots.values()]
-        while waiting and time.monotonic() < deadline:
-            waiting = [pid for pid in waiting if _alive(pid)]
-            if waiting:
-                time.sleep(0.01)
+        while waiting := [pid for pid in waiting if _alive(pid)]:
+            if time.monotonic() >= deadline:
+                # User code that never lets another thread of its process run: a regular expression, say.
+                for pid in waiting:
+                    with suppress(OSError):
+                        os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
 
     # --- calls -----------------------------------------------------------------------------------------------------------
 
@@ -184,22 +197,36 @@ class SlotPool:
     ) -> list[Any]:
         """Calls all slots at once and waits for all replies, in the order of the slots."""
         sent = [self._send(slot, name, arguments(slot) if arguments else {}) for slot in range(self._count)]
-        deadline = None if timeout is None else time.monotonic() + timeout
-        return [
-            future.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
-            for future in sent
-        ]
+        wait_for(sent, timeout, FIRST_EXCEPTION)
+        failed = next((future for future in sent if future.done() and future.exception() is not None), None)
+        return [future.result(0) for future in ([failed] if failed is not None else sent)]
+
+    def tell_all(self, name: str, timeout: float) -> None:
+        """Calls all slots that can be reached, and gives them time to do it, whatever comes of it."""
+        self._given_up = None
+        wait_for([self._send(slot, name, {}) for slot in list(self._slots)], timeout, ALL_COMPLETED)
+
+    def give_up_calls(self, why: str) -> None:
+        """Ends the waiting for replies, now and in future: the job is about to end."""
+        self._given_up = why
+        for number in list(self._replies):
+            future = self._replies.pop(number, None)
+            if future is not None:
+                future.set_exception(SlotError(why))
 
     def _send(self, slot: int, name: str, arguments: dict[str, Any]) -> Future[Any]:
         number = next(self._numbers)
         future: Future[Any] = Future()
         self._replies[number] = future
-        try:
-            with self._lock:
-                self._slots[slot].connection.send(Request(number, name, arguments))
-        except (OSError, ValueError) as error:
-            self._replies.pop(number, None)
-            future.set_exception(SlotError(f"slot {slot} cannot be reached: {error}"))
+        refusal = self._lost_slots.get(slot) or self._given_up
+        if refusal is None:
+            try:
+                with self._lock:
+                    self._slots[slot].connection.send(Request(number, name, arguments))
+            except (OSError, ValueError) as error:
+                refusal = f"slot {slot} cannot be reached: {error}"
+        if refusal is not None and self._replies.pop(number, None) is not None:
+            future.set_exception(SlotError(refusal))
         return future
 
     def _listen(self) -> None:
@@ -218,6 +245,10 @@ class SlotPool:
                     if not self._closing:
                         self._lost(handle)
                     continue
+                except Exception as error:  # A reply that cannot be unpickled here.
+                    self._on_failure(engine_fault(error))
+                    self.give_up_calls(str(error))
+                    continue
                 self._handle(message)
 
     def _handle(self, message: Any) -> None:
@@ -235,11 +266,9 @@ class SlotPool:
 
     def _lost(self, handle: SlotHandle) -> None:
         summary = f"slot {handle.slot} (process {handle.pid} on {handle.host}) died"
+        self._lost_slots[handle.slot] = summary
         self._on_failure(Fault(None, None, None, summary, summary))
-        for number in list(self._replies):
-            future = self._replies.pop(number, None)
-            if future is not None:
-                future.set_exception(SlotError(summary))
+        self.give_up_calls(summary)
 
 
 def _start_slots(groups: Iterable[list[bytes]]) -> Iterator[int]:

@@ -111,13 +111,7 @@ def test_headers(tmp_path: Path) -> None:
 
 
 def test_null_escape_quote_and_comments(tmp_path: Path) -> None:
-    schema = (
-        people()
-        .set_null_value("n/a")
-        .set_escape_char("\\")
-        .set_quote_char("'")
-        .set_allow_comments()
-    )
+    schema = people().set_null_value("n/a").set_escape_char("\\").set_quote_char("'").set_allow_comments()
     content = "#first\n1,n/a\nn/a,'#no comment\n#neither'\n# x\n3,a\\,b\n#last\n"
     source = csv_source(tmp_path / "a.csv", schema, content)
     expected = [(1, None), (None, "#no comment\n#neither"), (3, "a,b")]

@@ -114,9 +114,7 @@ def test_json_schema() -> None:
     schema = JsonRowDeserializationSchema.builder().json_schema(text).build()
     day, data = datetime.date(2024, 5, 1), b"ab"
     message = b'{"id": 1, "price": 1.10, "day": "2024-05-01", "data": "YWI=", "ok": true, "list": ["a", null]}'
-    assert schema.deserialize(message) == Row(
-        id=1, price=Decimal("1.1"), day=day, data=data, ok=True, list=["a", None]
-    )
+    assert schema.deserialize(message) == Row(id=1, price=Decimal("1.1"), day=day, data=data, ok=True, list=["a", None])
     with pytest.raises(ValueError, match="has no type"):
         JsonRowDeserializationSchema.builder().json_schema('{"type": "object", "properties": {"x": {}}}')
 

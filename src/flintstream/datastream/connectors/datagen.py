@@ -86,9 +86,7 @@ class DataGeneratorSource(SplitBasedSource):
                 f"{rate_limiter_strategy!r}"
             )
         if type_info is not None and not isinstance(type_info, TypeInformation):
-            raise TypeError(
-                f"DataGeneratorSource: type_info must be a type, such as Types.INT(), not {type_info!r}"
-            )
+            raise TypeError(f"DataGeneratorSource: type_info must be a type, such as Types.INT(), not {type_info!r}")
         self._function = capture(generator_function)
         self._count = count
         self._rate = None if rate_limiter_strategy is None else rate_limiter_strategy.records_per_second
@@ -114,9 +112,7 @@ class DataGeneratorSource(SplitBasedSource):
         indices: _Indices = split.content
         rate = None if self._rate is None else self._rate / indices.parts
         generate = bound_method(self._function, "map")
-        return _GeneratorReader(
-            generate, indices, indices.first if position is None else position, rate, self._type
-        )
+        return _GeneratorReader(generate, indices, indices.first if position is None else position, rate, self._type)
 
 
 @dataclass(frozen=True)

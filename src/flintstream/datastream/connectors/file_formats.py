@@ -131,8 +131,7 @@ class LineReader(LinesReader):
                 self._decode([text])
             except Exception as single:
                 return SourceError(
-                    f"{self._lines.path}, {self._lines.place(index)}: "
-                    f"cannot read the line {text[:200]!r}: {single}"
+                    f"{self._lines.path}, {self._lines.place(index)}: cannot read the line {text[:200]!r}: {single}"
                 )
         return SourceError(f"{self._lines.path}, {self._lines.place(0)} or a line behind it: {error}")
 

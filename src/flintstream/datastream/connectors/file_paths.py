@@ -1,7 +1,5 @@
 """Paths and URLs of files: which files a path means, and how one is opened, on a disk or behind fsspec."""
 
-# A path here may be a URL as well, so it stays a string.
-# ruff: noqa: PTH100, PTH103, PTH105, PTH110, PTH111, PTH112, PTH114, PTH116, PTH118, PTH119, PTH122, PTH123, PTH207
 from __future__ import annotations
 
 import bz2
@@ -69,9 +67,7 @@ def absolute(path: str | os.PathLike[str]) -> str:
     if text.startswith("file:"):
         parsed = urllib.parse.urlsplit(text)
         if parsed.netloc not in ("", "localhost"):
-            raise ValueError(
-                f"{text}: a file URL has three slashes in front of an absolute path, as in file:///tmp/in"
-            )
+            raise ValueError(f"{text}: a file URL has three slashes in front of an absolute path, as in file:///tmp/in")
         text = urllib.request.url2pathname(parsed.path)
     if not is_local(text):
         return text

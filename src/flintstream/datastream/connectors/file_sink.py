@@ -87,9 +87,7 @@ class _RowBuilder:
     def with_output_file_config(self: _Builder, output_file_config: OutputFileConfig) -> _Builder:
         """How files are named."""
         if not isinstance(output_file_config, OutputFileConfig):
-            raise TypeError(
-                f"with_output_file_config: expected an OutputFileConfig, got {output_file_config!r}"
-            )
+            raise TypeError(f"with_output_file_config: expected an OutputFileConfig, got {output_file_config!r}")
         self._settings = replace(self._settings, names=output_file_config)
         return self
 
@@ -330,6 +328,4 @@ def _checked_bucket(bucket: Any) -> str:
 
 
 def _no_bulk_format(sink: str) -> NoReturn:
-    raise NotImplementedError(
-        f"{sink}.for_bulk_format is not available yet: use for_row_format, or a SparkSink"
-    )
+    raise NotImplementedError(f"{sink}.for_bulk_format is not available yet: use for_row_format, or a SparkSink")

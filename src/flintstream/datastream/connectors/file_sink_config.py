@@ -56,9 +56,7 @@ class BucketAssigner(_NoJavaObject):
         return _BasePath()
 
     @staticmethod
-    def date_time_bucket_assigner(
-        format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None
-    ) -> BucketAssigner:
+    def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
         """A directory for each hour, or for what the format tells apart, by the clock of the sink.
 
         :param format_str: letters as in Java's DateTimeFormatter: `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`,
@@ -86,6 +84,7 @@ class _BasePath(BucketAssigner):
 
 
 _PATTERN = re.compile(r"'(?P<text>(?:[^']|'')*)'|(?P<letters>([A-Za-z])\3*)|(?P<other>[^A-Za-z'])")
+_MILLIS = "\0"
 _LETTERS = {
     "yyyy": "%Y",
     "uuuu": "%Y",
@@ -106,7 +105,7 @@ class _DateTime(BucketAssigner):
 
     def bucket_at(self, millis: int) -> str | None:
         moment = datetime.datetime.fromtimestamp(millis // 1000, self._zone)
-        return moment.strftime(self._format).replace("\0", f"{millis % 1000:03}")
+        return moment.strftime(self._format.replace(_MILLIS, f"{millis % 1000:03}"))
 
     def get_bucket_id(self, element: object, context: BucketContext) -> str:
         return self.bucket_at(context.current_processing_time()) or ""
@@ -124,7 +123,7 @@ def _python_format(pattern: str) -> str:
             text = found["other"] or (found["text"].replace("''", "'") if found["text"] else "'")
             parts.append(text.replace("%", "%%"))
         elif found["letters"] == "SSS":
-            parts.append("\0")
+            parts.append(_MILLIS)
         elif found["letters"] in _LETTERS:
             parts.append(_LETTERS[found["letters"]])
         else:
@@ -176,9 +175,7 @@ class DefaultRollingPolicy(RollingPolicy):
     def __init__(self, part_size: int, rollover_interval: int, inactivity_interval: int) -> None:
         self.part_size = positive("default_rolling_policy: part_size", part_size)
         self.rollover_interval = positive("default_rolling_policy: rollover_interval", rollover_interval)
-        self.inactivity_interval = positive(
-            "default_rolling_policy: inactivity_interval", inactivity_interval
-        )
+        self.inactivity_interval = positive("default_rolling_policy: inactivity_interval", inactivity_interval)
 
 
 class OnCheckpointRollingPolicy(RollingPolicy):
@@ -199,8 +196,7 @@ class OutputFileConfig(_NoJavaObject):
                 raise ValueError(f"OutputFileConfig: {what} must be a text without slashes, got {value!r}")
         if part_prefix.startswith((".", "_")):
             raise ValueError(
-                f"OutputFileConfig: part_prefix {part_prefix!r} would hide the files: it must not start with "
-                "'.' or '_'"
+                f"OutputFileConfig: part_prefix {part_prefix!r} would hide the files: it must not start with '.' or '_'"
             )
         self._part_prefix = part_prefix
         self._part_suffix = part_suffix

@@ -153,9 +153,7 @@ class FileSourceBuilder:
         if not isinstance(discovery_interval, Duration):
             raise TypeError(f"monitor_continuously: expected a Duration, got {discovery_interval!r}")
         if discovery_interval.to_nanos() <= 0:
-            raise ValueError(
-                f"monitor_continuously: the interval must be above 0, got {discovery_interval!r}"
-            )
+            raise ValueError(f"monitor_continuously: the interval must be above 0, got {discovery_interval!r}")
         self._discovery_interval = discovery_interval.to_seconds()
         return self
 
@@ -172,9 +170,7 @@ class FileSourceBuilder:
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
         """Takes the one assigner there is."""
         if not isinstance(split_assigner, FileSplitAssignerProvider):
-            raise TypeError(
-                f"set_split_assigner: expected a FileSplitAssignerProvider, got {split_assigner!r}"
-            )
+            raise TypeError(f"set_split_assigner: expected a FileSplitAssignerProvider, got {split_assigner!r}")
         return self
 
     def set_split_size(self, split_bytes: int) -> FileSourceBuilder:

@@ -27,9 +27,7 @@ class NumberSequenceSource(SplitBasedSource):
             if not isinstance(value, int) or isinstance(value, bool):
                 raise TypeError(f"NumberSequenceSource: {name} must be an integer, got {value!r}")
         if start > end:
-            raise ValueError(
-                f"NumberSequenceSource: start must not be greater than end, got {start} and {end}"
-            )
+            raise ValueError(f"NumberSequenceSource: start must not be greater than end, got {start} and {end}")
         self._start = start
         self._end = end
 

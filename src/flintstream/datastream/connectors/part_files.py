@@ -95,9 +95,7 @@ class PartFiles:
         policy = self.policy
         if not isinstance(policy, DefaultRollingPolicy):
             return None
-        return min(
-            part.created + policy.rollover_interval / 1000, part.updated + policy.inactivity_interval / 1000
-        )
+        return min(part.created + policy.rollover_interval / 1000, part.updated + policy.inactivity_interval / 1000)
 
     def _part(self, bucket: str, now: float) -> _Part:
         part = self._open.get(bucket)

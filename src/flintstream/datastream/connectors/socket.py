@@ -46,9 +46,7 @@ class SocketTextSource(Source):
         if positive("SocketTextSource: port", port) > 65535:
             raise ValueError(f"SocketTextSource: port must be at most 65535, got {port}")
         if not isinstance(delimiter, str) or not delimiter:
-            raise ValueError(
-                f"SocketTextSource: delimiter must be a text that is not empty, got {delimiter!r}"
-            )
+            raise ValueError(f"SocketTextSource: delimiter must be a text that is not empty, got {delimiter!r}")
         positive("SocketTextSource: max_retry", max_retry, least=-1)
         self._function = SocketTextFunction(hostname, port, delimiter, max_retry)
 
@@ -77,9 +75,7 @@ class SocketTextFunction(RichSourceFunction):
     def open(self, runtime_context: Any) -> None:
         subtasks = runtime_context.get_number_of_parallel_subtasks()
         if subtasks > 1:
-            raise ValueError(
-                f"a socket is read by one subtask: set the source's parallelism to 1, not {subtasks}"
-            )
+            raise ValueError(f"a socket is read by one subtask: set the source's parallelism to 1, not {subtasks}")
         self._cancelled = threading.Event()
         self._connection: socket.socket | None = None
 

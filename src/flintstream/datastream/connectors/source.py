@@ -171,8 +171,7 @@ class _IteratorReader(SplitReader):
                 return
             if type(item) is not tuple or not 2 <= len(item) <= 3:
                 raise self._error(
-                    f"yielded {item!r}: expected (next_position, record), "
-                    "(next_position, record, timestamp) or None"
+                    f"yielded {item!r}: expected (next_position, record), (next_position, record, timestamp) or None"
                 )
             timestamps.append(NO_TIMESTAMP if len(item) == 2 else int(item[2]))
             values.append(item[1])
@@ -180,6 +179,4 @@ class _IteratorReader(SplitReader):
 
     def _error(self, what: str) -> SourceError:
         name = type(self._source).__name__
-        return SourceError(
-            f"{name}.read of split {self._split.split_id!r}, behind position {self._position!r}, {what}"
-        )
+        return SourceError(f"{name}.read of split {self._split.split_id!r}, behind position {self._position!r}, {what}")

@@ -73,9 +73,7 @@ class CsvReaderFormat(StreamFormat):
         return self._schema.row_type
 
     def create_reader(self, split: FileSplit, position: Any) -> SplitReader:
-        return _CsvReader(
-            self._schema, lines_of(split, self._charset, position), split.start == 0 and not position
-        )
+        return _CsvReader(self._schema, lines_of(split, self._charset, position), split.start == 0 and not position)
 
 
 class _CsvReader(LinesReader):
@@ -364,7 +362,5 @@ class _Target:
 
 def _row_type(name: str, type_info: TypeInformation) -> RowTypeInfo:
     if not isinstance(type_info, RowTypeInfo):
-        raise TypeError(
-            f"{name}: expected a type of rows, such as Types.ROW([Types.INT()]), got {type_info!r}"
-        )
+        raise TypeError(f"{name}: expected a type of rows, such as Types.ROW([Types.INT()]), got {type_info!r}")
     return type_info

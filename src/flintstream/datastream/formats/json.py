@@ -143,12 +143,8 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             if self._type is None:
                 raise TypeError("Typeinfo should be set.")
             if self._fail_on_missing_field and self._ignore_parse_errors:
-                raise ValueError(
-                    "JSON format doesn't support failOnMissingField and ignoreParseErrors are both true."
-                )
-            return JsonRowDeserializationSchema(
-                self._type, self._fail_on_missing_field, self._ignore_parse_errors
-            )
+                raise ValueError("JSON format doesn't support failOnMissingField and ignoreParseErrors are both true.")
+            return JsonRowDeserializationSchema(self._type, self._fail_on_missing_field, self._ignore_parse_errors)
 
 
 class JsonRowSerializationSchema(SerializationSchema):
@@ -238,8 +234,7 @@ def type_of_json_schema(schema: Any) -> TypeInformation:
 def _row_converter(type_info: RowTypeInfo, strict: bool) -> Converter:
     names = tuple(type_info.get_field_names())
     fields = [
-        (name, json_converter(kind, strict))
-        for name, kind in zip(names, type_info.get_field_types(), strict=True)
+        (name, json_converter(kind, strict)) for name, kind in zip(names, type_info.get_field_types(), strict=True)
     ]
 
     def convert(value: Any) -> Row | None:

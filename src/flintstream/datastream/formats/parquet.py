@@ -49,9 +49,7 @@ class ParquetFormat(BulkFormat):
         case_sensitive: bool = True,
     ) -> None:
         if row_type is not None and not isinstance(row_type, RowTypeInfo):
-            raise TypeError(
-                f"{type(self).__name__}: row_type must be made by Types.ROW_NAMED, got {row_type!r}"
-            )
+            raise TypeError(f"{type(self).__name__}: row_type must be made by Types.ROW_NAMED, got {row_type!r}")
         if row_type is not None and columns is not None:
             raise ValueError(f"{type(self).__name__}: the row type names the columns already")
         self._type = row_type
@@ -67,9 +65,7 @@ class ParquetFormat(BulkFormat):
         return self._type
 
     def create_reader(self, split: FileSplit, position: Any) -> SplitReader:
-        return _ParquetReader(
-            split, position, self._type, self._columns, self._batch_size, self._case_sensitive
-        )
+        return _ParquetReader(split, position, self._type, self._columns, self._batch_size, self._case_sensitive)
 
 
 class ParquetColumnarRowInputFormat(ParquetFormat):
@@ -174,9 +170,7 @@ class _ParquetReader(SplitReader):
         return [found[key] for key in keys]
 
     def _start_group(self) -> None:
-        self._batches = self._file.iter_batches(
-            self._batch_size, row_groups=self._groups[:1], columns=self._names
-        )
+        self._batches = self._file.iter_batches(self._batch_size, row_groups=self._groups[:1], columns=self._names)
         self._ahead, self._next = [], 0
         self._to_skip = (self._position or (0, 0))[1]
 

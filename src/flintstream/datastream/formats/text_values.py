@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import datetime
-import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -21,8 +20,6 @@ from flintstream.common.typeinfo import (
 __all__ = ["element_type_of", "parse_date_time", "parser"]
 
 Parser = Callable[[str], Any]
-
-_WHOLE_NUMBER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 
 
 def parser(type_info: TypeInformation, separator: str = ";") -> Parser:
@@ -52,9 +49,12 @@ def _integer(bits: int | None) -> Parser:
     low, high = (0, 0) if bits is None else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
     def parse(text: str) -> int:
-        if _WHOLE_NUMBER.fullmatch(text) is None:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is no whole number") from None
+        if "_" in text:  # which Python allows between digits
             raise ValueError(f"{text!r} is no whole number")
-        value = int(text)
         if bits is not None and not low <= value <= high:
             raise ValueError(f"{text!r} is not between {low} and {high}")
         return value

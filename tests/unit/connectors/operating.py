@@ -1,0 +1,48 @@
+"""Drives operators without a slot."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from flintstream.runtime.batch import Batch
+from flintstream.runtime.operators.base import Operator
+
+
+class Received:
+    """Stands for what comes behind an operator."""
+
+    def __init__(self) -> None:
+        self.elements: list[Any] = []
+
+    def emit(self, batch: Batch) -> None:
+        self.elements += batch.values
+
+    def emit_watermark(self, timestamp: int) -> None:
+        self.elements.append(("watermark", timestamp))
+
+    def emit_idleness(self, idle: bool) -> None:
+        self.elements.append(("idle", idle))
+
+    def finish(self) -> None:
+        self.elements.append("finish")
+
+
+def opened(operator: Operator, subtask: int = 0, parallelism: int = 1, notify: Any = lambda: None) -> Received:
+    """Sets an operator up and opens it; gives what it emits."""
+    runtime_context = SimpleNamespace(
+        get_index_of_this_subtask=lambda: subtask, get_number_of_parallel_subtasks=lambda: parallelism
+    )
+    context = SimpleNamespace(
+        name="op",
+        operator_id="0" * 32,
+        subtask=subtask,
+        parallelism=parallelism,
+        runtime_context=runtime_context,
+        services=SimpleNamespace(notify_data=notify),
+        batch_mode=False,
+    )
+    received = Received()
+    operator.setup(context, received)  # type: ignore[arg-type]
+    operator.open()
+    return received
