@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pytest
-
 from tests.faults.helpers import descendants, is_slot, wait_until
 
 

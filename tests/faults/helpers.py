@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 import psutil
+from tests.processes import alive, slot_pids
 
 from flintstream.common import JobStatus, WatermarkStrategy
 from flintstream.datastream import MapFunction
 from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 from flintstream.datastream.functions import SourceFunction
-from tests.processes import alive, slot_pids
 
 ENOUGH_SECONDS = 60.0
 

@@ -6,7 +6,6 @@ import os
 import signal
 
 import pytest
-
 from tests.faults.helpers import Gate, assert_a_new_job_works, failure, idle_job, numbers, reached
 from tests.processes import slot_pids
 

@@ -7,11 +7,11 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.faults.helpers import Gate, assert_a_new_job_works, failure, numbers, open_gate, reached, seen, wait_until
+from tests.processes import alive
 
 from flintstream.spark import epoch
 from flintstream.spark.exchange import LevelTask
-from tests.faults.helpers import Gate, assert_a_new_job_works, failure, numbers, open_gate, reached, seen
-from tests.processes import alive
 
 
 @pytest.fixture
@@ -49,8 +49,9 @@ def test_a_spark_worker_killed_in_the_middle_of_an_epoch_fails_the_job_and_nothi
     killed = worker_of(level, slot)
     assert alive(killed)
     os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: not alive(killed), what="the end of the worker")
     open_gate(gates[level])
-    assert "Spark task" in failure(client)
+    assert "the Spark task of epoch 1 went away" in failure(client)
     for directory in gates:
         processed = seen(directory)
         assert len(processed) == len(set(processed))

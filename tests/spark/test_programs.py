@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
+from tests.processes import alive, slot_pids
 
 from flintstream.common import Configuration, JobStatus, Row, Types, WatermarkStrategy
 from flintstream.common.accumulators import ListAccumulator
@@ -24,7 +25,6 @@ from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 from flintstream.datastream.functions import RichSourceFunction, SinkFunction, SourceFunction
 from flintstream.datastream.state import ValueStateDescriptor
 from flintstream.jobmaster.errors import JobExecutionError
-from tests.processes import alive, slot_pids
 
 
 def numbers(env, first, last, name="numbers"):

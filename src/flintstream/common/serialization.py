@@ -32,7 +32,7 @@ class SerializationSchema(ABC):
                 return f"{element};".encode()
     """
 
-    def open(self) -> None:  # noqa: B027 - opening is optional
+    def open(self) -> None:
         """Called once in the slot, before the first record."""
 
     @abstractmethod
@@ -54,7 +54,7 @@ class DeserializationSchema(ABC):
                 return int(message)
     """
 
-    def open(self) -> None:  # noqa: B027 - opening is optional
+    def open(self) -> None:
         """Called once in the slot, before the first message."""
 
     @abstractmethod

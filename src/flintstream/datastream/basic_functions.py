@@ -27,10 +27,10 @@ class Function(ABC):  # noqa: B024 - the base of all user functions; each adds i
                 return self.subtask, value
     """
 
-    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027 - optional to write
+    def open(self, runtime_context: RuntimeContext) -> None:
         """Called once in each subtask before the first record: open connections, get state handles."""
 
-    def close(self) -> None:  # noqa: B027 - optional to write
+    def close(self) -> None:
         """Called once in each subtask at the end, also after a failure: release what `open` took."""
 
 

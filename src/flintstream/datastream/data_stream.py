@@ -56,9 +56,10 @@ from flintstream.graph.transformations import (
     UnionTransformation,
 )
 from flintstream.runtime.captured import capture
+from flintstream.runtime.operators.choice import element_operator
 from flintstream.runtime.operators.process import ProcessOperator
 from flintstream.runtime.operators.sinks import CollectOperator, FunctionSinkOperator, PrintOperator
-from flintstream.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from flintstream.runtime.operators.stateless import MapOperator
 from flintstream.runtime.time.generators import TimestampsAndWatermarksOperator
 
 if TYPE_CHECKING:
@@ -81,11 +82,14 @@ class DataStream:
         env.execute()
     """
 
+    _keyed = False
+    """Whether the functions of this stream's operators may use keyed state."""
+
     def __init__(self, env: StreamExecutionEnvironment, transformation: Transformation) -> None:
         self._env = env
         self._transformation = transformation
 
-    # --- settings ------------------------------------------------------------------------------------------
+    # --- settings ---
 
     def get_name(self) -> str:
         """The name of the operator that makes this stream, as in `stream.map(f).get_name()`, "Map"."""
@@ -179,7 +183,7 @@ class DataStream:
         """The settings of the environment: `stream.get_execution_config().get_parallelism()`."""
         return self._env.get_config()
 
-    # --- record by record ----------------------------------------------------------------------------------
+    # --- record by record ---
 
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: OutputType = None) -> DataStream:
         """One result for each record: `stream.map(lambda x: x * 2, output_type=Types.LONG())`.
@@ -188,7 +192,8 @@ class DataStream:
         Python object.
         """
         function = checked_function("map", func, MapFunction)
-        return self._transform("Map", MapOperator(function), declared_output_type("map", output_type))
+        declared = declared_output_type("map", output_type)
+        return self._transform("Map", element_operator("map", function, self._keyed), declared)
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: OutputType = None
@@ -201,12 +206,12 @@ class DataStream:
         """
         function = checked_function("flat_map", func, FlatMapFunction)
         declared = declared_output_type("flat_map", output_type)
-        return self._transform("Flat Map", FlatMapOperator(function), declared)
+        return self._transform("Flat Map", element_operator("flat_map", function, self._keyed), declared)
 
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
         """Keeps the records for which the function is true: `stream.filter(lambda x: x > 0)`."""
         function = checked_function("filter", func, FilterFunction)
-        return self._transform("Filter", FilterOperator(function), self._transformation.output_type)
+        return self._transform("Filter", element_operator("filter", function, self._keyed), self._transformation.output_type)
 
     def process(self, func: ProcessFunction, output_type: OutputType = None) -> DataStream:
         """Any number of results for each record, also to side outputs.
@@ -258,7 +263,7 @@ class DataStream:
         operator = TimestampsAndWatermarksOperator(watermark_strategy)
         return self._transform("Timestamps/Watermarks", operator, self._transformation.output_type)
 
-    # --- several streams -----------------------------------------------------------------------------------
+    # --- several streams ---
 
     def union(self, *streams: DataStream) -> DataStream:
         """This stream and others of the same type as one: `left.union(right, third)`."""
@@ -296,7 +301,7 @@ class DataStream:
         side = SideOutputTransformation(self._transformation, output_tag.tag_id, output_tag.type_info)
         return DataStream(self._env, side)
 
-    # --- partitioning --------------------------------------------------------------------------------------
+    # --- partitioning ---
 
     def key_by(
         self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
@@ -385,7 +390,7 @@ class DataStream:
         selector = checked_function("partition_custom", key_selector, KeySelector)
         return self._partition(CustomPartitioner(capture(chosen), capture(selector)))
 
-    # --- sinks ---------------------------------------------------------------------------------------------
+    # --- sinks ---
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Writes each record on the driver's standard output: `stream.print("results")`.
@@ -446,7 +451,7 @@ class DataStream:
         with results:
             return list(islice(results, limit))
 
-    # --- not yet -------------------------------------------------------------------------------------------
+    # --- not yet ---
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
         """Windows over all records of the stream. Not part of this version."""
@@ -456,7 +461,7 @@ class DataStream:
         """Keeps the stream's records for later jobs. Not part of this version."""
         raise NotImplementedError("cache: cached streams are not part of this version")
 
-    # --- recording -----------------------------------------------------------------------------------------
+    # --- recording ---
 
     def _transform(self, name: str, operator: Any, output_type: TypeInformation | None) -> DataStream:
         recorded = OneInputTransformation(self._transformation, name, operator, output_type)

@@ -54,7 +54,7 @@ class EnvironmentSettings:
         self._python_executable: str | None = None
         self._cached_files: dict[str, str] = {}
 
-    # --- configuration -------------------------------------------------------------------------------------
+    # --- configuration ---
 
     def get_config(self) -> ExecutionConfig:
         """The settings of the program: `env.get_config().set_auto_watermark_interval(50)`."""
@@ -70,7 +70,7 @@ class EnvironmentSettings:
         """A copy of all settings by key."""
         return Configuration(self._configuration)
 
-    # --- parallelism ---------------------------------------------------------------------------------------
+    # --- parallelism ---
 
     def set_parallelism(self: E, parallelism: int) -> E:
         """How many subtasks an operator has that does not say otherwise; -1 for the number of cores.
@@ -139,7 +139,7 @@ class EnvironmentSettings:
             filter(None, variables), "local[*]"
         )
 
-    # --- how operators run ---------------------------------------------------------------------------------
+    # --- how operators run ---
 
     def set_runtime_mode(self: E, execution_mode: RuntimeExecutionMode) -> E:
         """As a stream or as a batch: `env.set_runtime_mode(RuntimeExecutionMode.BATCH)`."""
@@ -203,7 +203,7 @@ class EnvironmentSettings:
         self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
         return self
 
-    # --- checkpoints ---------------------------------------------------------------------------------------
+    # --- checkpoints ---
 
     def get_checkpoint_config(self) -> CheckpointConfig:
         """When and how checkpoints are taken.
@@ -264,7 +264,7 @@ class EnvironmentSettings:
         """Where savepoints go that do not say otherwise."""
         return self._configuration.get_string(_SAVEPOINT_DIRECTORY, None)
 
-    # --- what user code needs ------------------------------------------------------------------------------
+    # --- what user code needs ---
 
     def add_python_file(self, file_path: str) -> None:
         """A file, package or zip that functions import: `env.add_python_file("lib/parsing.py")`."""

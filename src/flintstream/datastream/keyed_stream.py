@@ -11,11 +11,8 @@ from flintstream.common.typeinfo import TypeInformation
 from flintstream.datastream.aggregations import Position, aggregation
 from flintstream.datastream.data_stream import DataStream, OutputType, checked_function
 from flintstream.datastream.functions import (
-    FilterFunction,
-    FlatMapFunction,
     KeyedProcessFunction,
     KeySelector,
-    MapFunction,
     ReduceFunction,
 )
 from flintstream.datastream.settings import declared_output_type
@@ -25,7 +22,7 @@ from flintstream.datastream.window import (
     WindowAssigner,
 )
 from flintstream.graph.errors import InvalidProgramException
-from flintstream.runtime.operators.keyed import ReduceOperator, RichOperator
+from flintstream.runtime.operators.keyed import ReduceOperator
 from flintstream.runtime.operators.process import ProcessOperator
 
 if TYPE_CHECKING:
@@ -42,6 +39,8 @@ class KeyedStream(DataStream):
 
         clicks.key_by(lambda click: click.user).sum("amount")
     """
+
+    _keyed = True
 
     class AccumulateType(Enum):
         """The kinds of rolling aggregates."""
@@ -60,34 +59,6 @@ class KeyedStream(DataStream):
     ) -> None:
         super().__init__(env, transformation)
         self._origin_stream = origin_stream
-
-    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: OutputType = None) -> DataStream:
-        """One result for each record; a `MapFunction` has state of the key.
-
-        Example::
-
-            keyed.map(Count(), Types.LONG())
-        """
-        if not isinstance(func, MapFunction):
-            return super().map(func, output_type)
-        operator = RichOperator(func, "map", ("map",), True)
-        return self._transform("Map", operator, declared_output_type("map", output_type))
-
-    def flat_map(
-        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: OutputType = None
-    ) -> DataStream:
-        """Any number of results for each record; a `FlatMapFunction` has state of the key."""
-        if not isinstance(func, FlatMapFunction):
-            return super().flat_map(func, output_type)
-        operator = RichOperator(func, "flat_map", ("flat_map",), True)
-        return self._transform("Flat Map", operator, declared_output_type("flat_map", output_type))
-
-    def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
-        """Keeps the records for which the function is true; a `FilterFunction` has state of the key."""
-        if not isinstance(func, FilterFunction):
-            return super().filter(func)
-        operator = RichOperator(func, "filter", ("filter",), True)
-        return self._transform("Filter", operator, self._transformation.output_type)
 
     def process(self, func: KeyedProcessFunction, output_type: OutputType = None) -> DataStream:  # type: ignore[override]
         """Any number of results for each record, with state, timers and side outputs.
@@ -182,7 +153,7 @@ class KeyedStream(DataStream):
             "Keyed Aggregation", ReduceOperator(function), self._transformation.output_type
         )
 
-    # --- what keys forbid ----------------------------------------------------------------------------------
+    # --- what keys forbid ---
 
     def shuffle(self) -> NoReturn:
         """Refused: the keys decide which subtask a record goes to."""

@@ -62,7 +62,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         """
         return StreamExecutionEnvironment(effective_configuration(configuration))
 
-    # --- sources -------------------------------------------------------------------------------------------
+    # --- sources ---
 
     def from_collection(
         self, collection: Iterable[Any], type_info: TypeInformation | None = None
@@ -202,7 +202,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             transformation.force_non_parallel()
         return DataStream(self, transformation)
 
-    # --- graphs --------------------------------------------------------------------------------------------
+    # --- graphs ---
 
     def _record(self, transformation: PhysicalTransformation) -> None:
         """Remembers an operator for the next job."""
@@ -240,7 +240,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         """
         return to_json(self.generate_stream_graph())
 
-    # --- running -------------------------------------------------------------------------------------------
+    # --- running ---
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Runs what is recorded, and waits for the end; raises the job's failure: `env.execute("my job")`.

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class InvalidProgramException(ValueError):  # noqa: N818 - Flink's name
+class InvalidProgramException(ValueError):
     """The program is wrong as written: the message names the operators, the option and what to do."""

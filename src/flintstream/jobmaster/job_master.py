@@ -76,7 +76,7 @@ class JobMaster:
         self._started = time.time()
         self._thread = threading.Thread(target=self._run, name=f"job {settings.job_name}", daemon=True)
 
-    # --- for the client ----------------------------------------------------------------------------------------------------
+    # --- for the client ---
 
     def start(self) -> None:
         """Starts the job's thread."""
@@ -108,7 +108,7 @@ class JobMaster:
         """The accumulators' values so far."""
         return {name: value.get_local_value() for name, value in self._accumulators.items()}
 
-    # --- the job's life ------------------------------------------------------------------------------------------------------
+    # --- the job's life ---
 
     def _run(self) -> None:
         outcome: JobExecutionResult | BaseException
@@ -194,7 +194,7 @@ class JobMaster:
         self.progress.end(last)
         self._set_status(last)
 
-    # --- epochs ----------------------------------------------------------------------------------------------------------------
+    # --- epochs ---
 
     def _run_epochs(self) -> None:
         slots_due: float | None = 0.0
@@ -321,7 +321,7 @@ class JobMaster:
         else:
             self.collector(spool).put(page, lambda: self._cancel_requested)
 
-    # --- what happens meanwhile --------------------------------------------------------------------------------------------------
+    # --- what happens meanwhile ---
 
     def _on_data(self) -> None:
         with self._changed:

@@ -86,7 +86,7 @@ class RuntimeContext:
         self._metrics = metrics
         self._state = state
 
-    # --- about the subtask -------------------------------------------------------------------------------------------
+    # --- about the subtask ---
 
     def get_task_name(self) -> str:
         """The name of the task (the chain of operators)."""
@@ -112,7 +112,7 @@ class RuntimeContext:
         """The task's name with this subtask's number, as `Map (3/6)#0`."""
         return self._subtask.task_name_with_subtasks
 
-    # --- about the job -----------------------------------------------------------------------------------------------
+    # --- about the job ---
 
     def get_job_id(self) -> str:
         """The job's id: 32 hexadecimal digits."""
@@ -134,7 +134,7 @@ class RuntimeContext:
         """The files registered with `env.register_cached_file`."""
         return DistributedCache(self._job.cached_files)
 
-    # --- metrics and accumulators ------------------------------------------------------------------------------------
+    # --- metrics and accumulators ---
 
     def get_metrics_group(self) -> MetricGroup:
         """Where the function registers its own metrics."""
@@ -177,7 +177,7 @@ class RuntimeContext:
             )
         return accumulator
 
-    # --- keyed state -------------------------------------------------------------------------------------------------
+    # --- keyed state ---
 
     def get_state(self, state_descriptor: Any) -> Any:
         """A `ValueState`: one value a key."""

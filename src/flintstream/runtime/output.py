@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flintstream.runtime.batch import Batch
+from flintstream.runtime.detach import detached, is_plain
 from flintstream.runtime.faults import user_fault
 
 if TYPE_CHECKING:
@@ -83,13 +84,15 @@ class Output:
             receiver.finish()
 
     def _emit_to(self, receivers: _Receivers, declared: TypeInformation | None, batch: Batch) -> None:
+        several = receivers.count > 1 and not is_plain(batch.values[0])
         for receiver in receivers.raw:
-            receiver.process(batch)
+            # One branch may change a record in place; the others must not see that.
+            receiver.process(_copied(batch) if several else batch)
         if receivers.typed:
             if declared is not None:
                 batch = self._coerced(batch, declared)
             for receiver in receivers.typed:
-                receiver.process(batch)
+                receiver.process(_copied(batch) if several else batch)
 
     def _coerced(self, batch: Batch, declared: TypeInformation) -> Batch:
         try:
@@ -102,14 +105,20 @@ class Output:
 class _Receivers:
     """Those that take values as they are, and those that take them in the declared type."""
 
-    __slots__ = ("raw", "typed")
+    __slots__ = ("count", "raw", "typed")
 
     def __init__(self) -> None:
         self.raw: list[Receiver] = []
         self.typed: list[Receiver] = []
+        self.count = 0
 
     def add(self, receiver: Receiver, typed: bool) -> None:
         (self.typed if typed else self.raw).append(receiver)
+        self.count += 1
+
+
+def _copied(batch: Batch) -> Batch:
+    return Batch([detached(value) for value in batch.values], batch.timestamps, batch.keys)
 
 
 class SideBuffer:
@@ -124,7 +133,7 @@ class SideBuffer:
         side = self._sides.get(tag_id)
         if side is None:
             side = self._sides[tag_id] = ([], [])
-        side[0].append(value)
+        side[0].append(detached(value))
         if timestamp is not None:
             side[1].append(timestamp)
 

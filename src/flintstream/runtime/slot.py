@@ -100,7 +100,7 @@ class Slot:
             "close": self._close,
         }
 
-    # --- threads -------------------------------------------------------------------------------------------------------
+    # --- threads ---
 
     def run(self) -> None:
         """The processing thread: works until the driver hangs up, at which the process ends."""
@@ -182,7 +182,7 @@ class Slot:
         self._broken = True
         self._tell(SlotFailed(self._spec.slot, fault))
 
-    # --- calls of the driver -------------------------------------------------------------------------------------------
+    # --- calls of the driver ---
 
     def _deploy(self, job: JobInfo, user_code: UserCode, operators: bytes) -> None:
         user_code.install(self._directory)
@@ -265,7 +265,7 @@ class Slot:
             raise errors[0]
         return self._end_epoch()
 
-    # --- levels --------------------------------------------------------------------------------------------------------
+    # --- levels ---
 
     def _serve(self, connection: Connection) -> None:
         """Processes a level of the epoch for the Spark task on the other side."""

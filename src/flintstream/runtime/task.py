@@ -58,7 +58,7 @@ class Task:
         grouped = job.batch_mode and self.head.keyed and self.head.wants_grouping
         self._grouping = KeyGrouping(self.head) if grouped else None
 
-    # --- construction --------------------------------------------------------------------------------------------------
+    # --- construction ---
 
     def _place(self, deployed: OperatorDeployment) -> None:
         vertex = self.vertex
@@ -118,7 +118,7 @@ class Task:
 
         return send
 
-    # --- life ----------------------------------------------------------------------------------------------------------
+    # --- life ---
 
     def open(self) -> None:
         """Opens writers and operators, last of the chain first, so that each can emit when it is opened."""
@@ -200,7 +200,7 @@ class Task:
         self.head.output.emit_watermark(MAX_WATERMARK)
         self._finish()
 
-    # --- channels --------------------------------------------------------------------------------------------------------
+    # --- channels ---
 
     def _advance(self, watermark: int | None) -> None:
         if watermark is not None:

@@ -90,7 +90,7 @@ class SlotPool:
         self._directory = tempfile.mkdtemp(prefix="flint-")
         self._listener: Listener | None = None
 
-    # --- start and end ---------------------------------------------------------------------------------------------------
+    # --- start and end ---
 
     def start(self) -> None:
         """Starts the slots on the executors and waits until each has called back."""
@@ -173,7 +173,7 @@ class SlotPool:
                         os.kill(pid, signal.SIGKILL)
             time.sleep(0.01)
 
-    # --- calls -----------------------------------------------------------------------------------------------------------
+    # --- calls ---
 
     @property
     def addresses(self) -> list[Address]:

@@ -112,7 +112,7 @@ class OperatorHarness:
         self._pending: list[tuple[Any, int | None]] = []
         self._controls: list[PlacedControl] = []
 
-    # --- life -------------------------------------------------------------------------------------
+    # --- life ---
 
     def open(self) -> None:
         """Opens the operator and its function."""
@@ -161,7 +161,7 @@ class OperatorHarness:
         self._flush()
         self._task.end_epoch()
 
-    # --- what the operator has done ---------------------------------------------------------------
+    # --- what the operator has done ---
 
     @property
     def output(self) -> list[Any]:
@@ -233,7 +233,7 @@ class OperatorHarness:
         self._fetch_spools()
         self._spooled.clear()
 
-    # --- feeding ----------------------------------------------------------------------------------
+    # --- feeding ---
 
     def _records(self, input_index: int, records: Iterable[tuple[Any, int | None]]) -> None:
         self._check_input(input_index)
@@ -319,7 +319,7 @@ class OperatorHarness:
                 )
         return keys
 
-    # --- small things -----------------------------------------------------------------------------
+    # --- small things ---
 
     def _main(self) -> Recorder:
         self._flush()

@@ -109,7 +109,7 @@ class LocalJob:
             return SplitCoordinator(vertex_id, name, parallelism, source)
         return SourceCoordinator(vertex_id, name, parallelism)
 
-    # --- running ----------------------------------------------------------------------------------
+    # --- running ---
 
     def run(self, timeout: float = 30.0) -> LocalJob:
         """Runs the job to its end and closes it; not to end within `timeout` seconds is an error."""
@@ -176,7 +176,7 @@ class LocalJob:
                     totals[name] = accumulator.clone()
         return {name: total.get_local_value() for name, total in totals.items()}
 
-    # --- an epoch ---------------------------------------------------------------------------------
+    # --- an epoch ---
 
     def _run_level(self, level: int, rows: list[_Row], work: dict[int, SourceWork]) -> list[_Row]:
         """Processes a level in every slot; returns the rows for later levels."""
@@ -220,7 +220,7 @@ class LocalJob:
                     target.extend(pickle.loads(spool.page(page)))
                 spool.clear()
 
-    # --- between epochs ---------------------------------------------------------------------------
+    # --- between epochs ---
 
     def _wait(self, deadline: float) -> None:
         """Waits until an epoch is worth running, as a job does."""

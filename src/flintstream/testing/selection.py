@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.operators.choice import element_operator
 from flintstream.runtime.operators.keyed import ReduceOperator, RichOperator
 from flintstream.runtime.operators.process import CoProcessOperator, ProcessOperator
 from flintstream.runtime.operators.sinks import FunctionSinkOperator
-from flintstream.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
 
 _Maker = Callable[[Any, bool], Operator]
 
 _ONE_INPUT: dict[str, tuple[str, _Maker]] = {
-    "map": ("map", lambda f, keyed: RichOperator(f, "map", ("map",), True) if keyed else MapOperator(f)),
-    "filter": (
-        "filter",
-        lambda f, keyed: RichOperator(f, "filter", ("filter",), True) if keyed else FilterOperator(f),
-    ),
-    "flat_map": (
-        "flat_map",
-        lambda f, keyed: RichOperator(f, "flat_map", ("flat_map",), True) if keyed else FlatMapOperator(f),
-    ),
+    "map": ("map", partial(element_operator, "map")),
+    "filter": ("filter", partial(element_operator, "filter")),
+    "flat_map": ("flat_map", partial(element_operator, "flat_map")),
     "process": ("process_element", ProcessOperator),
     "reduce": ("reduce", lambda f, keyed: ReduceOperator(f)),
     "sink": ("invoke", lambda f, keyed: FunctionSinkOperator(f)),

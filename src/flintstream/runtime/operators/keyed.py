@@ -6,6 +6,7 @@ from itertools import compress, repeat
 from typing import Any
 
 from flintstream.runtime.batch import MAX_WATERMARK, Batch
+from flintstream.runtime.detach import ResultGuard
 from flintstream.runtime.operators.base import CHUNK, FunctionOperator
 
 _MISSING: Any = object()
@@ -26,6 +27,7 @@ class RichOperator(FunctionOperator):
 
     def open(self) -> None:
         super().open()
+        self._guard = ResultGuard()
         self._calls = [self.bound(method) for method in self.methods]
         self._run = {"map": self._map, "filter": self._filter, "flat_map": self._flat_map}[self.kind]
 
@@ -38,17 +40,17 @@ class RichOperator(FunctionOperator):
     def _map(self, function: Any, batch: Batch) -> None:
         state = self.context.keyed_state
         results: list[Any] = []
+        detach = self._guard.begin()
         record: Any = None
         try:
-            if state is None or batch.keys is None:
-                for record in batch.values:
-                    results.append(function(record))
-            else:
-                for key, record in zip(batch.keys, batch.values):
+            for key, record in zip(repeat(None) if batch.keys is None else batch.keys, batch.values):
+                if state is not None:
                     state.current_key = key
-                    results.append(function(record))
+                result = function(record)
+                results.append(result if detach is None else detach(result))
         except Exception as error:
             raise self.fault(error, record) from error
+        self._guard.end(results)
         timestamps = batch.timestamps
         if self.two_inputs and any(result is None for result in results):
             # As in PyFlink, where a CoMapFunction may drop a record and a MapFunction may not.
@@ -78,6 +80,7 @@ class RichOperator(FunctionOperator):
     def _flat_map(self, function: Any, batch: Batch) -> None:
         state = self.context.keyed_state
         timed = batch.timestamps is not None
+        detach = self._guard.begin()
         values: list[Any] = []
         timestamps: list[Any] = []
         record: Any = None
@@ -88,13 +91,15 @@ class RichOperator(FunctionOperator):
                 if state is not None:
                     state.current_key = key
                 for result in function(record) or ():
-                    values.append(result)
+                    values.append(result if detach is None else detach(result))
                     timestamps.append(timestamp)
                     if len(values) >= CHUNK:
+                        self._guard.end(values)
                         self.output.emit(Batch(values, timestamps if timed else None))
                         values, timestamps = [], []
         except Exception as error:
             raise self.fault(error, record) from error
+        self._guard.end(values)
         self.output.emit(Batch(values, timestamps if timed else None))
 
 
@@ -109,6 +114,7 @@ class ReduceOperator(FunctionOperator):
 
     def open(self) -> None:
         super().open()
+        self._guard = ResultGuard()
         self._reduce = self.bound("reduce")
         assert self.context.keyed_state is not None
         self._results = self.context.keyed_state.table("_reduce")
@@ -119,6 +125,7 @@ class ReduceOperator(FunctionOperator):
         get = results.get
         values: list[Any] = []
         emit = values.append
+        detach = self._guard.begin()
         record: Any = None
         try:
             for key, record in zip(batch.keys, batch.values):
@@ -127,10 +134,11 @@ class ReduceOperator(FunctionOperator):
                     state.current_key = key  # type: ignore[union-attr]
                     record = function(previous, record)
                 results[key] = record
-                emit(record)
+                emit(record if detach is None else detach(record))
         except Exception as error:
             raise self.fault(error, record) from error
         if not self.context.batch_mode:
+            self._guard.end(values)
             self.output.emit(Batch(values, batch.timestamps))
 
     def process_watermark(self, timestamp: int) -> None:

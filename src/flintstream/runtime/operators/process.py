@@ -8,6 +8,7 @@ from typing import Any
 
 from flintstream.common.output_tag import OutputTag
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
+from flintstream.runtime.detach import ResultGuard
 from flintstream.runtime.operators.base import CHUNK, FunctionOperator
 from flintstream.runtime.output import SideBuffer
 from flintstream.runtime.time.timers import TimeView
@@ -60,6 +61,7 @@ class ProcessOperator(FunctionOperator):
         self._state = self.context.keyed_state if self.keyed else _NoState()
         self._context = ProcessContext(self._time, self._state)
         self._sides = SideBuffer(self.output)
+        self._guard = ResultGuard()
         super().open()
         self._bind()
 
@@ -86,6 +88,7 @@ class ProcessOperator(FunctionOperator):
         context._timestamp = NO_TIMESTAMP
         values: list[Any] = []
         emit = values.append
+        detach = self._guard.begin()
         record: Any = None
         try:
             for key, record in zip(repeat(None) if batch.keys is None else batch.keys, batch.values):
@@ -96,13 +99,15 @@ class ProcessOperator(FunctionOperator):
                         if result.__class__ is tuple and result and result[0].__class__ is tag_class:
                             side(result[0].tag_id, result[1], None)
                         else:
-                            emit(result)
+                            emit(result if detach is None else detach(result))
                             if len(values) >= CHUNK:
+                                self._guard.end(values)
                                 self.output.emit(Batch(values))
                                 values = []
                                 emit = values.append
         except Exception as error:
             raise self.fault(error, record) from error
+        self._guard.end(values)
         self.output.emit(Batch(values))
 
     def _run_timed(
@@ -111,6 +116,7 @@ class ProcessOperator(FunctionOperator):
         state, context, side, tag_class = self._state, self._context, self._sides.add, OutputTag
         values: list[Any] = []
         times: list[int] = []
+        detach = self._guard.begin()
         record: Any = None
         keys = repeat(None) if batch.keys is None else batch.keys
         try:
@@ -123,13 +129,15 @@ class ProcessOperator(FunctionOperator):
                         if result.__class__ is tuple and result and result[0].__class__ is tag_class:
                             side(result[0].tag_id, result[1], timestamp)
                         else:
-                            values.append(result)
+                            values.append(result if detach is None else detach(result))
                             times.append(timestamp)
                             if len(values) >= CHUNK:
+                                self._guard.end(values)
                                 self.output.emit(Batch(values, times))
                                 values, times = [], []
         except Exception as error:
             raise self.fault(error, record) from error
+        self._guard.end(values)
         self.output.emit(Batch(values, times))
 
 

@@ -1,0 +1,77 @@
+"""The code in the documentation runs, and gives the output that stands behind it.
+
+A block of Python behind `<!-- program -->` is a whole program; the text behind `<!-- output -->` is what it prints, in any
+order of the lines. All other blocks of Python are pieces: they run behind the page's `<!-- prelude -->`, if there is one,
+and only build graphs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_BLOCK = re.compile(r"(?:<!-- (?P<mark>\w+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
+_LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+
+
+@dataclass
+class Block:
+    page: Path
+    line: int
+    mark: str | None
+    text: str
+    output: str | None = None
+    prelude: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks() -> list[Block]:
+    found: list[Block] = []
+    for page in PAGES:
+        content, prelude = page.read_text(encoding="utf-8"), ""
+        for match in _BLOCK.finditer(content):
+            line = content[: match.start("text")].count("\n") + 1
+            block = Block(page, line, match["mark"], match["text"], prelude=prelude)
+            if match["mark"] == "output":
+                assert found and found[-1].mark == "program", f"{block}: an output without a program"
+                found[-1].output = match["text"]
+            elif match["language"] == "python":
+                found.append(block)
+                if match["mark"] == "prelude":
+                    prelude = match["text"]
+    return found
+
+
+BLOCKS = blocks()
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.mark == "program"], ids=str)
+def test_program(block, spark, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block.text, str(block), "exec"), {"__name__": "__main__"})
+    printed = capsys.readouterr().out
+    if block.output is not None:
+        assert sorted(printed.splitlines()) == sorted(block.output.splitlines())
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.mark != "program"], ids=str)
+def test_piece(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    exec(compile(block.prelude, str(block), "exec"), names)
+    exec(compile(block.text, str(block), "exec"), names)
+    if "env" in names and names["env"]._transformations:
+        names["env"].get_execution_plan()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    targets = [target for target in _LINK.findall(page.read_text(encoding="utf-8")) if ":" not in target]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
