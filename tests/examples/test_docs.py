@@ -1,8 +1,8 @@
 """The code in the documentation runs, and gives the output that stands behind it.
 
 A block of Python behind `<!-- program -->` is a whole program; the text behind `<!-- output -->` is what it prints, in any
-order of the lines. All other blocks of Python are pieces: they run behind the page's `<!-- prelude -->`, if there is one,
-and only build graphs.
+order of the lines. The other blocks of Python of a page are pieces, each of which goes on from those before it; they only
+build graphs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ class Block:
     mark: str | None
     text: str
     output: str | None = None
-    prelude: str = ""
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
@@ -35,21 +34,22 @@ class Block:
 def blocks() -> list[Block]:
     found: list[Block] = []
     for page in PAGES:
-        content, prelude = page.read_text(encoding="utf-8"), ""
+        content = page.read_text(encoding="utf-8")
         for match in _BLOCK.finditer(content):
             line = content[: match.start("text")].count("\n") + 1
-            block = Block(page, line, match["mark"], match["text"], prelude=prelude)
+            block = Block(page, line, match["mark"], match["text"])
             if match["mark"] == "output":
                 assert found and found[-1].mark == "program", f"{block}: an output without a program"
                 found[-1].output = match["text"]
             elif match["language"] == "python":
                 found.append(block)
-                if match["mark"] == "prelude":
-                    prelude = match["text"]
     return found
 
 
 BLOCKS = blocks()
+PIECES = {
+    block.page: [piece for piece in BLOCKS if piece.page == block.page and piece.mark is None] for block in BLOCKS
+}
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.mark == "program"], ids=str)
@@ -61,13 +61,13 @@ def test_program(block, spark, capsys, tmp_path, monkeypatch):
         assert sorted(printed.splitlines()) == sorted(block.output.splitlines())
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.mark != "program"], ids=str)
-def test_piece(block, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", PIECES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pieces(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
-    exec(compile(block.prelude, str(block), "exec"), names)
-    exec(compile(block.text, str(block), "exec"), names)
-    if "env" in names and names["env"]._transformations:
+    for piece in PIECES[page]:
+        exec(compile(piece.text, str(piece), "exec"), names)
+    if "env" in names:
         names["env"].get_execution_plan()
 
 

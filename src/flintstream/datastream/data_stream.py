@@ -406,6 +406,9 @@ class DataStream:
     def add_sink(self, sink_func: SinkFunction | Callable[[Any], Any]) -> DataStreamSink:
         """Gives each record to a sink function written in Python: `stream.add_sink(Append())`."""
         if isinstance(sink_func, SinkFunction):
+            create_operator = getattr(sink_func, "create_operator", None)
+            if create_operator is not None:
+                return self._sink("Unnamed", create_operator(self._transformation.output_type))
             if type(sink_func).invoke is SinkFunction.invoke:
                 raise TypeError(
                     f"add_sink: {type(sink_func).__name__} does not define invoke(self, value, context)"
@@ -517,6 +520,9 @@ def check_watermark_strategy(operator: str, strategy: Any) -> None:
     """Refuses what is no watermark strategy."""
     if not isinstance(strategy, WatermarkStrategy):
         raise TypeError(f"{operator}: expected a WatermarkStrategy, got {strategy!r}")
+    for option, value in (("with_idleness", strategy.idle_timeout), ("with_watermark_alignment", strategy.alignment)):
+        if value is not None:
+            raise NotImplementedError(f"{operator}: WatermarkStrategy.{option}() is not part of this version")
 
 
 def _virtual_name(transformation: Transformation) -> str:

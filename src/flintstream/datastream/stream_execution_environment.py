@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -110,7 +111,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         check_watermark_strategy("from_source", watermark_strategy)
         declared = declared_output_type("from_source", type_info) or source.produced_type
         operator = source.create_operator(watermark_strategy)
-        return self._add_source(source_name, operator, source, source.bounded, declared, True)
+        return self._add_source(source_name, operator, source, source.bounded, declared, source.parallel)
 
     def add_source(
         self,
@@ -284,6 +285,11 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         from flintstream.jobmaster.submission import JobSettings
 
         configured = self._configuration
+        if self._checkpoint_config.is_checkpointing_enabled():
+            warnings.warn(
+                "checkpoints are not taken in this version: after a failure the job is FAILED and not restarted",
+                stacklevel=4,
+            )
         return JobSettings(
             job_name=job_name,
             configuration=configured.to_dict(),

@@ -143,7 +143,13 @@ class JobMaster:
     def _deploy(self) -> None:
         graph = self._graph
         pool = self._pool = SlotPool(
-            self._spark, str(self.job_id), 0, graph.slots_count, self._on_data, self._on_failure
+            self._spark,
+            str(self.job_id),
+            0,
+            graph.slots_count,
+            self._on_data,
+            self._on_failure,
+            self.settings.python_executable,
         )
         pool.start()
         self._check()

@@ -19,6 +19,7 @@ from concurrent.futures import ALL_COMPLETED, FIRST_EXCEPTION, Future
 from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, Listener, wait
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +71,9 @@ class SlotPool:
         count: int,
         on_data: Callable[[], None],
         on_failure: Callable[[Fault], None],
+        python_executable: str | None = None,
     ) -> None:
+        self._python_executable = python_executable
         self.authkey = secrets.token_bytes(32)
         self._spark = spark
         self._job_id = job_id
@@ -145,7 +148,9 @@ class SlotPool:
             for slot in range(self._count)
         ]
         groups = [[pickle.dumps(spec) for spec in specs[task::tasks]] for task in range(tasks)]
-        started = context.parallelize(groups, tasks).barrier().mapPartitions(_start_slots).collect()
+        started = context.parallelize(groups, tasks).barrier().mapPartitions(
+            partial(_start_slots, self._python_executable)
+        ).collect()
         assert sum(started) == self._count
 
     def close(self) -> None:
@@ -271,7 +276,7 @@ class SlotPool:
         self.give_up_calls(summary)
 
 
-def _start_slots(groups: Iterable[list[bytes]]) -> Iterator[int]:
+def _start_slots(python_executable: str | None, groups: Iterable[list[bytes]]) -> Iterator[int]:
     """Runs in a Spark task: starts slot processes that outlive it."""
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
@@ -279,7 +284,7 @@ def _start_slots(groups: Iterable[list[bytes]]) -> Iterator[int]:
     for specs in groups:
         for spec in specs:
             process = subprocess.Popen(
-                [sys.executable, "-c", "from flintstream.runtime.slot import main; main()"],
+                [python_executable or sys.executable, "-c", "from flintstream.runtime.slot import main; main()"],
                 stdin=subprocess.PIPE,
                 env=environment,
                 start_new_session=True,

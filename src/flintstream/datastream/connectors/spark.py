@@ -41,7 +41,7 @@ class SparkDataFrameSource(Source):
         self.bounded = not frame.isStreaming or bool({"availableNow", "once"} & self.trigger.keys())
 
     def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
-        return SparkSourceOperator(tuple(self.frame.columns), watermark_strategy)
+        return SparkSourceOperator(tuple(self.frame.columns), watermark_strategy, not self.frame.isStreaming)
 
 
 class SparkSink(Sink):

@@ -90,7 +90,8 @@ class RichOperator(FunctionOperator):
             for key, record, timestamp in zip(keys, batch.values, times):
                 if state is not None:
                     state.current_key = key
-                for result in function(record) or ():
+                found = function(record)
+                for result in () if found is None else found:
                     values.append(result if detach is None else detach(result))
                     timestamps.append(timestamp)
                     if len(values) >= CHUNK:

@@ -71,9 +71,13 @@ class SparkSourceOperator(SourceHead):
     Rows arrive as tuples and leave as Rows with the DataFrame's column names.
     """
 
-    def __init__(self, fields: tuple[str, ...], watermarks: WatermarkStrategy | None = None) -> None:
+    def __init__(
+        self, fields: tuple[str, ...], watermarks: WatermarkStrategy | None = None, partitioned: bool = True
+    ) -> None:
         self._fields = fields
         self._strategy = watermarks
+        self._partitioned = partitioned
+        """Whether partitions stay the same; those of a streaming DataFrame differ from batch to batch."""
 
     def open(self) -> None:
         self._times: dict[int, TimestampsAndWatermarks] = {}
@@ -89,6 +93,7 @@ class SparkSourceOperator(SourceHead):
         if self._strategy is None:
             self.output.emit(rows)
             return
+        split = split if self._partitioned else 0
         timing = self._times.get(split)
         if timing is None:
             timing = self._times[split] = TimestampsAndWatermarks(

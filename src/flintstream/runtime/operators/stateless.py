@@ -60,7 +60,9 @@ class FlatMapOperator(FunctionOperator):
         function = self._flat_map
         records = iter(batch.values)
         if batch.timestamps is None:
-            results = (result for value in records for result in (function(value) or ()))
+            results = (
+                result for value in records for found in [function(value)] if found is not None for result in found
+            )
             while True:
                 try:
                     chunk = list(islice(results, CHUNK))
@@ -72,7 +74,9 @@ class FlatMapOperator(FunctionOperator):
         timed = (
             (result, timestamp)
             for value, timestamp in zip(records, batch.timestamps)
-            for result in (function(value) or ())
+            for found in [function(value)]
+            if found is not None
+            for result in found
         )
         while True:
             try:
