@@ -1,15 +1,14 @@
 """A source without an end, written as a SourceFunction: a thermometer that is read ten times a second.
 
-Ends after five seconds, by cancelling the job from outside, as a user would with Control-C.
+The job has no end of its own: the program takes thirty results and cancels it.
 """
 
 import math
 import time
+from itertools import islice
 
 from flintstream.common import Types
 from flintstream.datastream import SourceFunction, StreamExecutionEnvironment
-
-SECONDS = 5
 
 
 class Thermometer(SourceFunction):
@@ -39,12 +38,12 @@ def main():
     env.set_parallelism(1)
     readings = env.add_source(Thermometer(10), "thermometer", Types.TUPLE([Types.INT(), Types.DOUBLE()]))
     warmest = readings.map(lambda reading: reading[1], Types.DOUBLE()).key_by(lambda degrees: "all").max()
-    warmest.print("warmest so far")
 
-    client = env.execute_async("thermometer")
-    time.sleep(SECONDS)
-    client.cancel().result()
-    print("the job is", client.get_job_status().result().name)
+    with warmest.execute_and_collect("thermometer") as results:
+        for degrees in islice(results, 30):
+            print("warmest so far:", degrees)
+    # Leaving the block has cancelled the job. One started by env.execute_async() is cancelled by client.cancel().
+    print("the job is", results.get_job_client().get_job_status().result().name)
 
 
 if __name__ == "__main__":

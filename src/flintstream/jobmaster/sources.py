@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from flintstream.runtime.faults import user_fault
 from flintstream.runtime.protocol import SourceWork, VertexReport
 from flintstream.runtime.source import Split, SplitSource
 
@@ -89,7 +90,11 @@ class SplitCoordinator(SourceCoordinator):
             self._readers[report.subtask] &= report.positions.keys()
 
     def _discover(self) -> None:
-        for split in self._source.discover(self.parallelism, frozenset(self._known)):
+        try:
+            found = list(self._source.discover(self.parallelism, frozenset(self._known)))
+        except Exception as error:
+            raise user_fault(error, self.name) from error
+        for split in found:
             if split.split_id in self._known:
                 continue
             self._known[split.split_id] = split

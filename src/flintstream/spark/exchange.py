@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection
 from typing import Any
@@ -86,7 +89,12 @@ class _Sender(threading.Thread):
         except BaseException as error:
             self.error = error
             # The slot is waiting for input: hanging up tells it that none will come.
-            self._connection.close()
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Not a close: the main thread reads from this connection, and may have closed it."""
+        with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as duplicate:
+            duplicate.shutdown(socket.SHUT_RDWR)
 
     def _send(self, batch: pa.RecordBatch) -> None:
         slots, vertices, inputs, channels, numbers = (batch.column(i).to_pylist() for i in range(5))

@@ -27,6 +27,7 @@ from flintstream.runtime.faults import Fault, engine_fault
 from flintstream.runtime.protocol import Address, DataReady, Registration, Reply, Request, SlotFailed
 from flintstream.runtime.slot import SlotSpec, accept_each, keep_alive
 from flintstream.spark.session import is_local
+from flintstream.spark.shipping import ship_package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,6 +110,7 @@ class SlotPool:
             daemon=True,
         )
         acceptor.start()
+        ship_package(self._spark)
         self._launch()
         if not self._all_here.wait(START_SECONDS):
             missing = sorted(set(range(self._count)) - set(self._slots))

@@ -1,0 +1,130 @@
+"""A job on a Spark cluster: a standalone master and two workers, as processes of this machine, talking over TCP."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.cluster.standalone import StandaloneCluster
+from tests.faults.helpers import wait_until
+from tests.processes import alive
+
+PROGRAM = Path(__file__).with_name("visits_program.py")
+FLINT = [sys.executable, "-c", "from flintstream.cli.main import main; main()", "run"]
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    cluster = StandaloneCluster(tmp_path_factory.mktemp("cluster"), workers=2)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """A Python for the executors that has all that Flintstream needs, but not Flintstream."""
+    directory = tmp_path_factory.mktemp("python")
+    venv.create(directory, symlinks=True)
+    packages = next((directory / "lib").glob("python3*")) / "site-packages"
+    # Of a directory named in a .pth file the .pth files do not count, and one of them is what leads to Flintstream.
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
+    executable = directory / "bin" / "python"
+    imports = [subprocess.run([executable, "-c", f"import {name}"]).returncode for name in ("pyarrow", "pyspark")]
+    assert imports == [0, 0]
+    if subprocess.run([executable, "-c", "import flintstream"], capture_output=True, cwd=directory).returncode == 0:
+        pytest.skip("Flintstream is installed in site-packages itself")
+    return executable
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory):
+    """A module of the user's that no Python finds by itself."""
+    path = tmp_path_factory.mktemp("modules") / "pages.py"
+    path.write_text("def title(page):\n    return f'page {page % 3}'\n")
+    return path
+
+
+@pytest.fixture
+def start(cluster, python, module):
+    """Starts the program on the cluster, and sees to it that it ends."""
+    drivers = []
+
+    def start(*arguments):
+        command = [*FLINT, "-D", f"spark.master={cluster.url}", "-D", "spark.executor.memory=512m"]
+        command += ["-D", "spark.executor.cores=1", str(PROGRAM), str(module), *map(str, arguments)]
+        environment = {**cluster.environment, "PYSPARK_PYTHON": str(python)}
+        driver = subprocess.Popen(
+            command, env=environment, cwd=module.parent.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        drivers.append(driver)
+        return driver
+
+    yield start
+    for driver in drivers:
+        if driver.poll() is None:
+            family = psutil.Process(driver.pid).children(recursive=True)
+            driver.kill()
+            for process in family:
+                if process.is_running():
+                    process.kill()
+            driver.communicate()
+
+
+def ended(driver):
+    """What the program has printed at its end."""
+    output, errors = driver.communicate(timeout=150)
+    assert driver.returncode == 0, errors[-5000:]
+    return json.loads(output.splitlines()[-1])
+
+
+def assert_gone(pids):
+    wait_until(lambda: not any(map(alive, pids)), 10.0, "the end of all slots")
+
+
+def test_a_keyed_job_runs_on_two_executors_and_gives_what_it_gives_locally(start, module):
+    result = ended(start())
+    slots = result.pop("slots")
+    assert len(slots) == 2
+    homes = {Path(slot["cwd"]).parts[-3:] for slot in slots}
+    assert {home[0] for home in homes} == {"work-0", "work-1"}, "a slot on each worker"
+    assert all(".zip" in slot["package"] for slot in slots), "Flintstream comes with the job"
+    assert_gone([slot["pid"] for slot in slots])
+    local = subprocess.run(
+        [*FLINT, "-D", "spark.master=local[2]", str(PROGRAM), str(module)],
+        capture_output=True, text=True, timeout=100, check=True,
+    )
+    expected = json.loads(local.stdout.splitlines()[-1])
+    expected.pop("slots")
+    assert result == expected
+    assert result["last"] == result["totals"] == dict.fromkeys(["ann", "bob", "cem", "dora", "eve"], 200)
+
+
+def test_an_executor_killed_in_the_middle_of_an_epoch_fails_the_job_and_leaves_nothing(start, cluster, tmp_path):
+    driver = start(tmp_path)
+    reached = tmp_path / "reached"
+    wait_until(lambda: reached.exists() and reached.read_text(), 120.0, "the record in the middle")
+    where = json.loads(reached.read_text())
+    slots = [process.pid for process in psutil.process_iter() if is_slot_of(process, cluster)]
+    assert len(slots) == 2 and where["pid"] in slots
+    victim = next(executor for executor in cluster.executors() if executor.cwd() == where["cwd"])
+    os.kill(victim.pid, signal.SIGKILL)
+    assert "failed" in ended(driver)
+    assert_gone(slots)
+
+
+def is_slot_of(process, cluster):
+    try:
+        return "flintstream.runtime.slot" in " ".join(process.cmdline()) and str(cluster._directory) in process.cwd()
+    except psutil.Error:
+        return False
