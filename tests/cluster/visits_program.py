@@ -44,7 +44,9 @@ class CountVisits(KeyedProcessFunction):
         self.counts[ctx.get_current_key()] += 1
         if self.stop is not None and value.page == 500:
             (self.stop / "reached").write_text(json.dumps(self.where))
-            time.sleep(60)
+            deadline = time.monotonic() + 60
+            while not (self.stop / "open").exists() and time.monotonic() < deadline:
+                time.sleep(0.02)
         yield value.visitor, pages.title(value.page), self.counts[value.visitor], self.where
 
 
@@ -62,11 +64,10 @@ def main():
     except JobExecutionError as error:
         print(json.dumps({"failed": str(error)}))
         return
-    counts = {visitor.name: (count, title) for visitor, title, count, _ in found}
     slots = {where["pid"]: where for _, _, _, where in found}
     totals = Counter(visitor.name for visitor, _, _, _ in found)
     titles = sorted({title for _, title, _, _ in found})[:3]
-    last = {name: count for name, (count, _) in counts.items()}
+    last = {visitor.name: count for visitor, _, count, _ in found}
     print(json.dumps({"last": last, "totals": totals, "titles": titles, "slots": list(slots.values())}))
 
 

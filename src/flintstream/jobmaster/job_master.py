@@ -180,7 +180,7 @@ class JobMaster:
                 slots = tuple(graph.slot(vertex.id, subtask) for subtask in range(vertex.parallelism))
                 self._sources.append(
                     make_coordinator(
-                        vertex.id, head.name, slots, head.source, self._spark, self._on_data, self._on_source_failure
+                        vertex.id, head.name, slots, head.source, self._on_data, self._on_source_failure
                     )
                 )
         for source in self._sources:

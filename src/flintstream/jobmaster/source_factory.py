@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flintstream.jobmaster.sources import SourceCoordinator, SplitCoordinator
 from flintstream.jobmaster.spark_sources import DataFrameCoordinator, StreamingCoordinator
 from flintstream.runtime.source import SplitSource
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def make_coordinator(
@@ -18,7 +15,6 @@ def make_coordinator(
     name: str,
     slots: tuple[int, ...],
     source: Any,
-    spark: SparkSession,
     on_data: Callable[[], None],
     on_failure: Callable[[BaseException], None],
 ) -> SourceCoordinator:
@@ -29,5 +25,5 @@ def make_coordinator(
     if frame is None:
         return SourceCoordinator(vertex_id, name, len(slots))
     if frame.isStreaming:
-        return StreamingCoordinator(vertex_id, name, slots, frame, spark, on_data, on_failure, source.trigger)
-    return DataFrameCoordinator(vertex_id, name, slots, frame, spark)
+        return StreamingCoordinator(vertex_id, name, slots, frame, on_data, on_failure, source.trigger)
+    return DataFrameCoordinator(vertex_id, name, slots, frame)

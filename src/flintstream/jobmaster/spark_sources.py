@@ -6,6 +6,7 @@ import queue
 import shutil
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,12 @@ from pyspark import StorageLevel
 from flintstream.jobmaster.sources import SourceCoordinator
 from flintstream.runtime.protocol import SourceWork, VertexReport
 from flintstream.runtime.source import Split
-from flintstream.spark.dataframe_source import BLOCK_RECORDS, blocks_of, in_session
-from flintstream.spark.session import job_session
+from flintstream.spark.dataframe_source import BLOCK_RECORDS, blocks_of
+from flintstream.spark.plans import in_session
+from flintstream.spark.session import session_like
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 class DataFrameCoordinator(SourceCoordinator):
@@ -28,16 +30,14 @@ class DataFrameCoordinator(SourceCoordinator):
     partition. So a large DataFrame never becomes one epoch, and Spark computes it once.
     """
 
-    def __init__(
-        self, vertex_id: int, name: str, slots: tuple[int, ...], frame: DataFrame, spark: SparkSession
-    ) -> None:
+    def __init__(self, vertex_id: int, name: str, slots: tuple[int, ...], frame: DataFrame) -> None:
         super().__init__(vertex_id, name, len(slots))
-        session = job_session(spark)
+        session = session_like(frame.sparkSession)
         # Cached rows are pruned by the statistics of their batches: one block a batch makes a range cheap to take.
         session.conf.set("spark.sql.inMemoryColumnarStorage.batchSize", "1")
         self._blocks = blocks_of(in_session(frame, session), vertex_id, slots)
-        self._left: dict[int, int] = {}
-        self._taken: dict[int, int] = {}
+        self._left: Counter[int] = Counter()
+        """How many blocks each partition has."""
         self._epoch_range = (0, 0)
         self._next = 0
         self._last = 0
@@ -45,8 +45,7 @@ class DataFrameCoordinator(SourceCoordinator):
 
     def start(self) -> None:
         self._blocks.persist(StorageLevel.DISK_ONLY)
-        counts = self._blocks.groupBy("channel").count().collect()
-        self._left = {row["channel"]: row["count"] for row in counts}
+        self._left = Counter(row["channel"] for row in self._blocks.select("channel").collect())
         self._last = max(self._left.values(), default=0)
 
     def work(self, limit: int) -> SourceWork:
@@ -87,7 +86,6 @@ class StreamingCoordinator(SourceCoordinator):
         name: str,
         slots: tuple[int, ...],
         frame: DataFrame,
-        spark: SparkSession,
         on_data: Callable[[], None],
         on_failure: Callable[[BaseException], None],
         trigger: dict[str, Any],
@@ -95,7 +93,6 @@ class StreamingCoordinator(SourceCoordinator):
         super().__init__(vertex_id, name, len(slots))
         self._frame = frame
         self._slots = slots
-        self._session = job_session(spark)
         self._on_data = on_data
         self._on_failure = on_failure
         self._trigger = trigger
@@ -141,7 +138,7 @@ class StreamingCoordinator(SourceCoordinator):
     def reader(self) -> DataFrame | None:
         if self._taken is None:
             return None
-        return blocks_of(in_session(self._taken[0], self._session), self.vertex_id, self._slots)
+        return blocks_of(self._taken[0], self.vertex_id, self._slots)
 
     def epoch_done(self, reports: Sequence[VertexReport]) -> None:
         if self._taken is not None:

@@ -13,7 +13,7 @@ from flintstream.runtime.block import encode_block
 from flintstream.spark.exchange import ROW_SCHEMA, row_batch
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 BLOCK_RECORDS = 4096
 """Rows a block; all blocks of a partition but its last hold as many."""
@@ -41,16 +41,6 @@ class RowsToBlocks:
 def blocks_of(frame: DataFrame, vertex_id: int, slots: tuple[int, ...]) -> DataFrame:
     """The rows of a DataFrame as rows of the exchange, for a source vertex."""
     return frame.mapInArrow(RowsToBlocks(vertex_id, slots), ROW_SCHEMA)
-
-
-def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
-    """The same DataFrame in another session, so that it runs with that session's settings."""
-    from pyspark.sql import DataFrame
-
-    session: Any = spark
-    plan = frame._jdf.queryExecution().analyzed()
-    dataset = session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
-    return DataFrame(dataset, session)
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[list[tuple[Any, ...]]]:

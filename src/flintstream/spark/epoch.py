@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from flintstream.runtime.protocol import Address
 from flintstream.spark.exchange import EPOCH_PROPERTY, ROW_SCHEMA, LevelTask
+from flintstream.spark.plans import frame_of_plan, in_session
 from flintstream.spark.session import job_session
 
 if TYPE_CHECKING:
@@ -57,13 +58,11 @@ class EpochRunner:
     def _frame(self, readers: Sequence[DataFrame]) -> DataFrame:
         """The epoch's plan. Without readers it never changes: it is analysed once, and planned anew from there."""
         if readers:
-            return self._chain(self._exchanged(_union(readers), 0))
+            return self._chain(self._exchanged(in_session(_union(readers), self._spark), 0))
         if self._plan is None:
             width = self._widths[0]
             self._plan = self._chain(self._spark.range(0, width, 1, width))._jdf.queryExecution().analyzed()
-        jvm: Any = self._spark._jvm
-        dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, self._plan)
-        return DataFrame(dataset, self._spark)
+        return frame_of_plan(self._plan, self._spark)
 
     def _chain(self, frame: DataFrame) -> DataFrame:
         for level, task in enumerate(self._tasks):

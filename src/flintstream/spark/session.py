@@ -34,10 +34,13 @@ __all__ = [
     "get_or_create_session",
     "is_local",
     "job_session",
+    "session_like",
     "work_directory",
 ]
 
 LOG_LEVEL = "flint.spark.log-level"
+TASK_LOG_LEVEL = "flint.spark.task-log-level"
+_DEFAULT_LOG_LEVEL = "error"
 LOG_LEVEL_VARIABLE = "FLINT_SPARK_LOG"
 MASTER_VARIABLES = ("FLINT_SPARK_MASTER", "SPARK_MASTER", "MASTER")
 
@@ -128,6 +131,15 @@ def job_session(spark: SparkSession) -> SparkSession:
     return session
 
 
+def session_like(spark: SparkSession) -> SparkSession:
+    """Returns a new session of the same Spark application, with the SQL settings of ``spark``."""
+    session = spark.newSession()
+    for key, value in spark.conf.getAll.items():
+        if key.startswith("spark.sql.") and session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    return session
+
+
 def check_session(spark: SparkSession) -> None:
     """Raises :class:`SessionError` when exactly-once processing is impossible on ``spark``."""
     if not isinstance(spark, SparkSession):
@@ -203,11 +215,14 @@ def _settings(config: Mapping[str, str], work: Path, jvm_options: Sequence[str] 
 
 
 def _logging_options(config: Mapping[str, str]) -> str:
-    return f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()} -D{LOG_LEVEL}={_log_level(config)}"
+    level = _log_level(config)
+    options = f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()} -D{LOG_LEVEL}={level}"
+    # Failed tasks are told of by the job itself; Spark's own account of them is for those who ask for it.
+    return options if level == _DEFAULT_LOG_LEVEL else f"{options} -D{TASK_LOG_LEVEL}={level}"
 
 
 def _log_level(config: Mapping[str, str]) -> str:
-    level = (config.get(LOG_LEVEL) or os.environ.get(LOG_LEVEL_VARIABLE) or "error").lower()
+    level = (config.get(LOG_LEVEL) or os.environ.get(LOG_LEVEL_VARIABLE) or _DEFAULT_LOG_LEVEL).lower()
     if level not in _LOG_LEVELS:
         raise SessionError(f"{LOG_LEVEL} is {level!r}; it must be one of {', '.join(_LOG_LEVELS)}.")
     return level
