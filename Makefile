@@ -22,7 +22,6 @@ $(STAMP): pyproject.toml
 	if [ ! -x $(PY) ] || ! $(PY) -c '' 2>/dev/null; then rm -rf $(VENV) && $$python -m venv $(VENV); fi
 	@extra=dev; command -v java >/dev/null 2>&1 || [ -n "$$JAVA_HOME" ] || extra=dev,jdk; \
 	$(VENV)/bin/pip install -q --disable-pip-version-check -e ".[$$extra]"
-	@echo "archiving Spark's classes, once, so that it starts faster"; $(PY) -m flintstream.spark.class_archive || true
 	@touch $(STAMP)
 
 demo: $(STAMP) ## run the demonstration

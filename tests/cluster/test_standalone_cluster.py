@@ -13,7 +13,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-
 from tests.cluster.standalone import StandaloneCluster
 from tests.faults.helpers import wait_until
 from tests.processes import alive

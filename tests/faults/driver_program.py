@@ -9,8 +9,9 @@ import sys
 import threading
 from pathlib import Path
 
-from flintstream.datastream import StreamExecutionEnvironment
 from tests.faults.helpers import Gate, Tap, numbers, reached, seen, wait_until
+
+from flintstream.datastream import StreamExecutionEnvironment
 
 
 def main():

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-
 from tests.faults.helpers import descendants, is_python_worker, is_slot, wait_until
 
 PROGRAM = Path(__file__).with_name("driver_program.py")

@@ -103,7 +103,13 @@ def retries(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "case", ["raises before its output 0", "raises behind its output 1", "is killed before its output 1", "is killed behind its output 0"]
+    "case",
+    [
+        "raises before its output 0",
+        "raises behind its output 1",
+        "is killed before its output 1",
+        "is killed behind its output 0",
+    ],
 )
 def test_a_task_that_fails_after_its_hello_is_not_run_again(retries, case):
     ended = retries[case]

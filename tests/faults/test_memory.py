@@ -6,7 +6,7 @@ import os
 import threading
 
 import psutil
-from tests.faults.helpers import descendants, is_python_worker, is_slot
+from tests.faults.helpers import descendants, is_python_worker, is_slot, numbers
 
 from flintstream.common import Configuration
 from flintstream.datastream import StreamExecutionEnvironment
@@ -43,8 +43,6 @@ def test_an_epoch_that_becomes_ten_times_as_large_flows_through_without_being_he
     configuration.set_string("flint.epoch.target-duration", "60 s")
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(2)
-    from tests.faults.helpers import numbers
-
     size = RECORD_BYTES
     fill = os.urandom(size)
     records = numbers(env, 1, RECORDS).map(lambda n: fill[n % 7 :] + bytes(n % 7)).rebalance()

@@ -170,7 +170,7 @@ def test_an_exception_in_a_sink_names_it_and_its_record(env):
 
 
 def test_execute_and_collect_raises_it_where_the_results_are_read(env):
-    with pytest.raises(JobExecutionError, match="user's mistake") as caught:
-        with numbers(env, 1, 10).map(breaks_at_7).execute_and_collect() as results:
-            list(results)
+    results = numbers(env, 1, 10).map(breaks_at_7).execute_and_collect()
+    with pytest.raises(JobExecutionError, match="user's mistake") as caught, results:
+        list(results)
     assert isinstance(caught.value.__cause__, Broken)

@@ -17,7 +17,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
-from flintstream.spark.class_archive import archive_options
 from flintstream.spark.java import create_launcher, find_java
 
 __all__ = [
@@ -179,9 +178,9 @@ def _start_session(config: Mapping[str, str]) -> SparkSession:
             "unset SPARK_REMOTE or spark.remote, and set spark.master."
         )
     _check_settings(config)
-    variables, jvm_options = _jvm_start()
+    variables = _jvm_environment()
     builder = SparkSession.builder
-    for key, value in _settings(config, work_directory(), jvm_options).items():
+    for key, value in _settings(config, work_directory()).items():
         builder = builder.config(key, value)
     with _environment(variables):
         spark = builder.getOrCreate()
@@ -190,7 +189,7 @@ def _start_session(config: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-def _settings(config: Mapping[str, str], work: Path, jvm_options: Sequence[str] = ()) -> dict[str, str]:
+def _settings(config: Mapping[str, str], work: Path) -> dict[str, str]:
     given = {key: str(value) for key, value in config.items() if key.startswith("spark.")}
     master = given.get("spark.master") or _master_of_environment() or "local[*]"
     settings = {**_DEFAULTS, "spark.master": master}
@@ -204,7 +203,7 @@ def _settings(config: Mapping[str, str], work: Path, jvm_options: Sequence[str] 
         if len(os.fsencode(sockets)) > _LONGEST_SOCKET_DIRECTORY:
             settings["spark.python.unix.domain.socket.enabled"] = "false"
     settings.update(given)
-    options = [*jvm_options, _logging_options(config), f"-Djava.io.tmpdir={work}"]
+    options = [_logging_options(config), f"-Djava.io.tmpdir={work}"]
     if _is_local_master(master):
         options.insert(0, _JVM_OPTIONS)
         if not _SMALL_HEAP.keys() & given.keys():
@@ -228,19 +227,17 @@ def _log_level(config: Mapping[str, str]) -> str:
     return level
 
 
-def _jvm_start() -> tuple[dict[str, str], list[str]]:
-    """Returns the environment variables and the options with which PySpark starts its JVM."""
+def _jvm_environment() -> dict[str, str]:
+    """Returns the environment variables with which PySpark starts its JVM."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started it already
-        return {}, []
-    java, spark_home = find_java(), Path(_find_spark_home())
-    variables = {
+        return {}
+    return {
         # The malloc arenas of the JVM's many threads are a large part of its resident size.
         "MALLOC_ARENA_MAX": "2",
-        "JAVA_HOME": str(create_launcher(java, work_directory() / "java")),
-        "SPARK_HOME": str(spark_home),
+        "JAVA_HOME": str(create_launcher(find_java(), work_directory() / "java")),
+        "SPARK_HOME": _find_spark_home(),
         "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS),
     }
-    return variables, archive_options(java, spark_home)
 
 
 @contextmanager
