@@ -125,4 +125,4 @@ def test_the_users_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_jvm_that_spark_submit_has_started_needs_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setenv("PATH", "")
-    assert session._jvm_start() == ({}, [])
+    assert session._jvm_environment() == {}
