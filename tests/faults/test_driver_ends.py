@@ -29,7 +29,8 @@ class Driver:
         self.work = self.directory / "work"
         self.temporary.mkdir()
         self.work.mkdir()
-        environment = {**os.environ, "TMPDIR": str(self.temporary), "PYTHONPATH": str(ROOT)}
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "TMPDIR": str(self.temporary), "PYTHONPATH": path}
         self.process = subprocess.Popen(
             [sys.executable, str(PROGRAM), str(self.work), way],
             env=environment,

@@ -211,8 +211,21 @@ class JobMaster:
             started = time.time()
             reports = self._run_epoch()
             self._take_results(reports)
-            finished = all(vertex.finished for report in reports for vertex in report.vertices)
+            finished = self._finished(reports)
             slots_due = _earliest(report.next_due for report in reports)
+
+    def _finished(self, reports: list[EpochReport]) -> bool:
+        """Whether the job is done: the end of the sources reaches every vertex in the very epoch in which they end."""
+        vertices = [vertex for report in reports for vertex in report.vertices]
+        source_ids = {source.vertex_id for source in self._sources}
+        if not all(vertex.finished for vertex in vertices if vertex.vertex_id in source_ids):
+            return False
+        waiting = {vertex.vertex_id for vertex in vertices if not vertex.finished}
+        if waiting:
+            names = ", ".join(f"'{self._graph.job_graph.vertices[vertex_id].name}'" for vertex_id in sorted(waiting))
+            summary = f"epoch {self._epoch}: the sources have ended, and their end has not reached {names}"
+            raise _JobFailed(Fault(None, None, None, summary, summary))
+        return True
 
     def _wait(self, slots_due: float | None, earliest: float) -> None:
         """Sleeps until there is data or something is due: an idle job costs nothing."""
