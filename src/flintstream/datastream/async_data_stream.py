@@ -1,19 +1,28 @@
-"""AsyncDataStream: asynchronous functions on a stream. Not part of this version; the arguments are checked.
-AsyncDataStream: asynchronous functions on a stream. Not part of this version; the arguments are checked."""
+"""AsyncDataStream: asynchronous functions on a stream. Not part of this version; the arguments are checked."""
 
 from __future__ import annotations
 
 import inspect
 from typing import Any, NoReturn
 
-from flintstream.common.java import java_only
+from flintstream.common.java import get_gateway, java_only
 from flintstream.common.time import Duration, Time, to_millis
+from flintstream.common.typeinfo import TypeInformation
 from flintstream.datastream.async_functions import AsyncFunction, AsyncFunctionDescriptor, AsyncRetryStrategy
 from flintstream.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 from flintstream.datastream.data_stream import DataStream, OutputType
 from flintstream.datastream.settings import declared_output_type
 
-__all__ = ["AsyncDataStream", "AsyncFunction", "AsyncFunctionDescriptor", "AsyncRetryStrategy", "DataStream"]
+__all__ = [
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncFunctionDescriptor",
+    "AsyncRetryStrategy",
+    "DataStream",
+    "Time",
+    "TypeInformation",
+    "get_gateway",
+]
 
 
 class AsyncDataStream:
@@ -80,9 +89,7 @@ class AsyncDataStream:
         output_type: OutputType = None,
     ) -> DataStream:
         """As `ordered_wait`, and tries again by a strategy. Not part of this version."""
-        _check(
-            "ordered_wait", data_stream, async_function, timeout, async_retry_strategy, capacity, output_type
-        )
+        _check("ordered_wait", data_stream, async_function, timeout, async_retry_strategy, capacity, output_type)
 
 
 def get_j_env_configuration() -> NoReturn:
@@ -104,15 +111,11 @@ def _check(
     if not isinstance(async_function, AsyncFunction):
         raise TypeError(f"{operator}: expected an AsyncFunction, got {async_function!r}")
     if not inspect.iscoroutinefunction(async_function.async_invoke):
-        raise TypeError(
-            f"{operator}: {type(async_function).__name__}.async_invoke must be declared as 'async def'"
-        )
+        raise TypeError(f"{operator}: {type(async_function).__name__}.async_invoke must be declared as 'async def'")
     if not isinstance(retry, AsyncRetryStrategy):
         raise TypeError(f"{operator}: expected an AsyncRetryStrategy, got {retry!r}")
     if retry is not NO_RETRY_STRATEGY and to_millis(timeout) <= 0:
-        raise ValueError(
-            f"{operator}: timeout must be greater than zero where there are retries, got {timeout!r}"
-        )
+        raise ValueError(f"{operator}: timeout must be greater than zero where there are retries, got {timeout!r}")
     if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
         raise ValueError(f"{operator}: capacity must be an integer of at least 1, got {capacity!r}")
     declared_output_type(operator, output_type)

@@ -56,8 +56,7 @@ class CheckpointConfig:
         return self._put_millis("interval", checkpoint_interval, _LEAST_MILLIS)
 
     def get_checkpoint_timeout(self) -> int:
-        """After how many milliseconds a checkpoint that is not complete is given up; 10 minutes unless set.
-        After how many milliseconds a checkpoint that is not complete is given up; 10 minutes unless set."""
+        """After how many milliseconds a checkpoint that is not complete is given up; 10 minutes unless set."""
         return self._millis("timeout", 600_000)
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
@@ -126,8 +125,7 @@ class CheckpointConfig:
         return exactly_once and self._flag("unaligned.enabled", False)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        """Kept for programs that call it: a checkpoint stands between epochs, so there is nothing to align.
-        Kept for programs that call it: a checkpoint stands between epochs, so there is nothing to align."""
+        """Kept for programs that call it: a checkpoint stands between epochs, so there is nothing to align."""
         return self._put("unaligned.enabled", bool(enabled))
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:

@@ -110,8 +110,7 @@ class ConnectedStreams:
 
 
 class BroadcastStream:
-    """What `stream.broadcast(descriptor)` gives: a stream to connect others with, and its broadcast states.
-    What `stream.broadcast(descriptor)` gives: a stream to connect others with, and its broadcast states."""
+    """What `stream.broadcast(descriptor)` gives: a stream to connect others with, and its broadcast states."""
 
     def __init__(
         self, input_stream: DataStream, broadcast_state_descriptors: list[MapStateDescriptor]

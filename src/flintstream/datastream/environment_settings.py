@@ -108,8 +108,7 @@ class EnvironmentSettings:
         return self._execution_config.get_max_parallelism()
 
     def get_default_local_parallelism(self) -> int:
-        """The parallelism on a local Spark master where none is set: what was set, else the number of cores.
-        The parallelism on a local Spark master where none is set: what was set, else the number of cores."""
+        """The parallelism on a local Spark master where none is set: what was set, else the number of cores."""
         return self._default_local_parallelism or os.cpu_count() or 1
 
     def set_default_local_parallelism(self, parallelism: int) -> None:
@@ -305,8 +304,7 @@ class EnvironmentSettings:
 
 
 def effective_configuration(given: Configuration | None) -> Configuration:
-    """The settings a new environment starts with: of the file, then of the command line, then of the program.
-    The settings a new environment starts with: of the file, then of the command line, then of the program."""
+    """The settings a new environment starts with: of the file, then of the command line, then of the program."""
     configuration = load_configuration()
     configuration.add_all(Configuration.from_dict(_overrides()))
     if given is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from flintstream.common.java import get_gateway
 from flintstream.common.output_tag import OutputTag
-from flintstream.common.typeinfo import RowTypeInfo, TypeInformation
+from flintstream.common.typeinfo import RowTypeInfo, TypeInformation, Types
 
-__all__ = ["OutputTag", "RowTypeInfo", "TypeInformation"]
+__all__ = ["OutputTag", "RowTypeInfo", "TypeInformation", "Types", "get_gateway"]

@@ -1,5 +1,4 @@
-"""Where the state of a running job lives: descriptions, which `state.backend.type` chooses in the same words.
-Where the state of a running job lives: descriptions, which `state.backend.type` chooses in the same words."""
+"""Where the state of a running job lives: descriptions, which `state.backend.type` chooses in the same words."""
 
 from __future__ import annotations
 

@@ -181,8 +181,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return self.from_source(source, WatermarkStrategy.no_watermarks(), "Text File Source", Types.STRING())
 
     def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> NoReturn:
-        """Not part of this version: `InputFormat`s are Java objects; use `from_source` with a `FileSource`.
-        Not part of this version: `InputFormat`s are Java objects; use `from_source` with a `FileSource`."""
+        """Not part of this version: `InputFormat`s are Java objects; use `from_source` with a `FileSource`."""
         raise NotImplementedError(
             f"create_input({input_format!r}): input formats are not part of this version: use from_source()"
         )
