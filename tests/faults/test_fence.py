@@ -99,6 +99,7 @@ def retries(tmp_path_factory):
         [sys.executable, str(PROGRAM), str(directory)], capture_output=True, text=True, timeout=100
     )
     assert done.returncode == 0, done.stderr
+    assert "Py4J" not in done.stderr, "a driver ends quietly, whatever has failed"
     return {ended["case"]: ended for ended in map(json.loads, done.stdout.splitlines())}
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import socket
 import threading
+from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -148,7 +150,14 @@ def _rows(connection: Connection) -> Iterator[pa.RecordBatch]:
 def row_batch(columns: list[list[Any]]) -> pa.RecordBatch:
     """Rows of the exchange, given as one list a column."""
     arrays = [pa.array(column, pa.int32()) for column in columns[:5]]
-    return pa.RecordBatch.from_arrays([*arrays, pa.array(columns[5], pa.binary())], schema=_ARROW_SCHEMA)
+    return pa.RecordBatch.from_arrays([*arrays, _binary_array(columns[5])], schema=_ARROW_SCHEMA)
+
+
+def _binary_array(blocks: list[Any]) -> pa.Array:
+    # pa.array() never releases a memoryview that it was given, nor the bytes behind it (seen with pyarrow 26.0).
+    offsets = array("i", itertools.accumulate(map(len, blocks), initial=0))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(blocks))]
+    return pa.Array.from_buffers(pa.binary(), len(blocks), buffers)
 
 
 def _expect_done(frame: bytes) -> None:

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
@@ -48,14 +49,8 @@ _LOG_LEVELS = ("all", "trace", "debug", "info", "warn", "error", "fatal", "off")
 # A Unix socket's path holds 108 bytes on Linux, 104 on macOS; Spark appends "/.<uuid>.sock" to the directory.
 _LONGEST_SOCKET_DIRECTORY = 104 - 44
 
-# The JVM's own warnings go to stdout unless told otherwise. The second compiler waits longer than usual,
-# since compiling competes with the first epochs for the cores; with none, a loop of Spark SQL took three
-# times as long.
-_JVM_OPTIONS = (
-    "-Xms64m -XX:-UsePerfData -Xlog:disable -Xlog:all=error:stderr "
-    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
-    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
-)
+# The JVM's own warnings go to stdout unless told otherwise.
+_JVM_OPTIONS = "-Xms64m -XX:-UsePerfData -Xlog:disable -Xlog:all=error:stderr"
 # Spark refuses to start with less than 450 MB of heap beside a survivor space. For so small a heap the serial
 # collector with a small young generation takes the least memory, at the same speed; a user who asks for
 # another size gets Java's own choice.
@@ -289,6 +284,8 @@ def _stop(spark: SparkSession, owner: int) -> None:
         else:
             if context._accumulatorServer is not None:  # it would print that its connection is gone
                 context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+            gateway: Any = SparkContext._gateway
+            gateway._gateway_client.is_connected = False  # finalizers would print that nobody listens to them
             process.kill()
             process.wait(timeout=10)
 
