@@ -76,14 +76,7 @@ def run_reduce_count(records: int) -> Timing:
 
 def run_chain(records: int) -> Timing:
     """Five maps and filters on integers."""
-    stream = (
-        numbers(environment(), records)
-        .map(add_one)
-        .filter(not_third)
-        .map(double)
-        .map(minus_seven)
-        .filter(is_rare)
-    )
+    stream = numbers(environment(), records).map(add_one).filter(not_third).map(double).map(minus_seven).filter(is_rare)
     timing, results = _timed(stream, records)
     expected = _chain_results(records)
     if len(results) != expected:

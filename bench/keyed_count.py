@@ -72,9 +72,7 @@ def run(quick: bool) -> Result:
     ]
     details = {
         "sizes": asdict(sizes),
-        "timings": {
-            side: [(timing.records, timing.seconds) for timing in runs] for side, runs in timings.items()
-        },
+        "timings": {side: [(timing.records, timing.seconds) for timing in runs] for side, runs in timings.items()},
     }
     return Result("keyed_count", "Running count of 10,000 keys, parallelism 2", rows, details)
 
@@ -94,9 +92,7 @@ def _against_transform_with_state(sizes: Sizes, timings: _Timings, ours: float) 
     what = "PySpark transformWithState, batches of 100,000"
     if importlib.util.find_spec("google") is None or importlib.util.find_spec("google.protobuf") is None:
         return Row(what, None, note="not run: needs the package protobuf")
-    timings.add(
-        "transformWithState", run_peer("transform_with_state", sizes.transform_with_state, sizes.repeat)
-    )
+    timings.add("transformWithState", run_peer("transform_with_state", sizes.transform_with_state, sizes.repeat))
     theirs = timings.rate("transformWithState")
     return Row(what, theirs, ratio=ours / theirs, least_ratio=LEAST_OF_TRANSFORM_WITH_STATE)
 

@@ -38,8 +38,7 @@ def run(quick: bool) -> Result:
         raise AssertionError(f"{found} keys reached their count, not {KEYS}")
     slots = [max(epoch.memory) for epoch in epochs if epoch.memory]
     rows = [
-        Row(label, sampler.peaks.get(kind, 0) / _MEGABYTE, "MB", most=MOST_MEGABYTES)
-        for kind, label in _LABELS.items()
+        Row(label, sampler.peaks.get(kind, 0) / _MEGABYTE, "MB", most=MOST_MEGABYTES) for kind, label in _LABELS.items()
     ]
     rows.append(Row("all processes together", sampler.peak_sum / _MEGABYTE, "MB"))
     rows.append(

@@ -23,9 +23,7 @@ class PeerError(MeasurementError):
     """A peer did not run."""
 
 
-def run_peer(
-    script: str, sizes: Sequence[int], repeat: int, *options: str, python: str | None = None
-) -> list[Timing]:
+def run_peer(script: str, sizes: Sequence[int], repeat: int, *options: str, python: str | None = None) -> list[Timing]:
     """The timings of a script of this package, run by `python` or else by this interpreter."""
     executable = python or sys.executable
     paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -36,9 +34,7 @@ def run_peer(
         environment.pop("VIRTUAL_ENV", None)
     command = [executable, "-m", f"bench.peers.{script}", "--repeat", str(repeat), *options]
     command += ["--sizes", *map(str, sizes)]
-    done = subprocess.run(
-        command, cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS
-    )
+    done = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"records"')]
     timings = [Timing(**json.loads(line)) for line in lines]
     if done.returncode or len(timings) != len(sizes) * repeat:

@@ -45,9 +45,19 @@ class StandaloneCluster:
         self.url = f"spark://{HOST}:{port}"
         for number in range(workers):
             self._run(
-                f"worker-{number}", "org.apache.spark.deploy.worker.Worker",
-                "--host", HOST, "--webui-port", "0", "--cores", "1", "--memory", "600m",
-                "--work-dir", str(self._directory / f"work-{number}"), self.url,
+                f"worker-{number}",
+                "org.apache.spark.deploy.worker.Worker",
+                "--host",
+                HOST,
+                "--webui-port",
+                "0",
+                "--cores",
+                "1",
+                "--memory",
+                "600m",
+                "--work-dir",
+                str(self._directory / f"work-{number}"),
+                self.url,
             )
         for number in range(workers):
             self._logged(f"worker-{number}", "Successfully registered with master")
@@ -57,7 +67,11 @@ class StandaloneCluster:
             self._processes.append(
                 psutil.Popen(
                     [str(self._home / "bin" / "spark-class"), *command],
-                    env=self.environment, cwd=self._directory, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                    env=self.environment,
+                    cwd=self._directory,
+                    stdout=log,
+                    stderr=log,
+                    stdin=subprocess.DEVNULL,
                 )
             )
 

@@ -64,7 +64,12 @@ def start(cluster, python, module):
         command += ["-D", "spark.executor.cores=1", str(PROGRAM), str(module), *map(str, arguments)]
         environment = {**cluster.environment, "PYSPARK_PYTHON": str(python)}
         driver = subprocess.Popen(
-            command, env=environment, cwd=module.parent.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            env=environment,
+            cwd=module.parent.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         drivers.append(driver)
         return driver
@@ -101,7 +106,10 @@ def test_a_keyed_job_runs_on_two_executors_and_gives_what_it_gives_locally(start
     assert_gone([slot["pid"] for slot in slots])
     local = subprocess.run(
         [*FLINT, "-D", "spark.master=local[2]", str(PROGRAM), str(module)],
-        capture_output=True, text=True, timeout=100, check=True,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
     )
     expected = json.loads(local.stdout.splitlines()[-1])
     expected.pop("slots")

@@ -24,8 +24,9 @@ def compare_mode(source):
     first = source.split("\n", 1)[0]
     found = _HEADER.match(first)
     if not found or found.group(1) not in MODES:
-        raise ValueError("the first line must be '# compare: MODE', MODE one of %s; it is %r"
-                         % (", ".join(MODES), first))
+        raise ValueError(
+            "the first line must be '# compare: MODE', MODE one of %s; it is %r" % (", ".join(MODES), first)
+        )
     return found.group(1)
 
 

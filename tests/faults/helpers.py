@@ -53,7 +53,9 @@ class Gate(MapFunction):
 
 def reached(directory: Path) -> int:
     """Waits until a Gate has been reached; returns the process that stands there."""
-    wait_until(lambda: (directory / "reached").exists() and (directory / "reached").read_text(), what="the gate's record")
+    wait_until(
+        lambda: (directory / "reached").exists() and (directory / "reached").read_text(), what="the gate's record"
+    )
     return int((directory / "reached").read_text())
 
 

@@ -124,23 +124,33 @@ PLACES = {
     "process": (lambda env: numbers(env, 1, 10).process(ProcessBreaks()).name("Mine"), "Mine", "7"),
     "keyed process": (lambda env: keyed(env, lambda n: n).process(KeyedProcessBreaks()).name("Mine"), "Mine", "7"),
     "reduce": (
-        lambda env: keyed(env, lambda n: 0).reduce(lambda a, b: breaks_at_7(7)).name("Mine"), "Mine", None,
+        lambda env: keyed(env, lambda n: 0).reduce(lambda a, b: breaks_at_7(7)).name("Mine"),
+        "Mine",
+        None,
     ),
     "co-map": (
         lambda env: env.from_collection(["a"]).connect(numbers(env, 1, 10)).map(CoMapBreaks()).name("Mine"),
-        "Mine", "7",
+        "Mine",
+        "7",
     ),
     "key selector": (lambda env: keyed(env, breaks_at_7).map(lambda n: n), "Before", "7"),
     "partitioner": (
-        lambda env: numbers(env, 1, 10).map(lambda n: n).name("Before")
-        .partition_custom(lambda key, count: breaks_at_7(key) % count, lambda n: n).map(lambda n: n),
-        "Before", "7",
+        lambda env: (
+            numbers(env, 1, 10)
+            .map(lambda n: n)
+            .name("Before")
+            .partition_custom(lambda key, count: breaks_at_7(key) % count, lambda n: n)
+            .map(lambda n: n)
+        ),
+        "Before",
+        "7",
     ),
     "timestamp assigner": (
         lambda env: numbers(env, 1, 10).assign_timestamps_and_watermarks(
             WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(TimestampsBreak())
         ),
-        "Timestamps/Watermarks", "7",
+        "Timestamps/Watermarks",
+        "7",
     ),
     "open": (lambda env: numbers(env, 1, 10).map(OpenBreaks()).name("Mine"), "Mine", None),
     "close": (lambda env: numbers(env, 1, 10).map(CloseBreaks()).name("Mine"), "Mine", None),

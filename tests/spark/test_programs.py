@@ -83,7 +83,10 @@ def test_connected_streams_see_both_inputs(env):
 
     words = env.from_collection(["a", "b"])
     assert sorted(collect(numbers(env, 1, 2).connect(words).map(Both()))) == [
-        "number 1", "number 2", "word a", "word b",
+        "number 1",
+        "number 2",
+        "word a",
+        "word b",
     ]
 
 

@@ -385,9 +385,7 @@ class TimestampTypeInfo(TypeInformation):
         return True
 
     def to_internal_type(self, obj: datetime.datetime | None) -> Any:
-        return (
-            None if obj is None else (obj.replace(tzinfo=None) - _EPOCH) // datetime.timedelta(microseconds=1)
-        )
+        return None if obj is None else (obj.replace(tzinfo=None) - _EPOCH) // datetime.timedelta(microseconds=1)
 
     def from_internal_type(self, obj: int | None) -> Any:
         return None if obj is None else _EPOCH + datetime.timedelta(microseconds=obj)

@@ -18,9 +18,7 @@ class CompletableFuture:
         5
     """
 
-    def __init__(
-        self, future: Future[Any] | None = None, py_class: Callable[[Any], Any] | None = None
-    ) -> None:
+    def __init__(self, future: Future[Any] | None = None, py_class: Callable[[Any], Any] | None = None) -> None:
         self._future: Future[Any] = Future() if future is None else future
         self._py_class = py_class
 

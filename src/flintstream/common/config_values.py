@@ -147,13 +147,7 @@ def to_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, Duration):
         millis, rest = divmod(value.to_nanos(), 1_000_000)
-        return (
-            f"{value.to_nanos()} ns"
-            if rest
-            else f"{millis // 1000} s"
-            if millis % 1000 == 0
-            else f"{millis} ms"
-        )
+        return f"{value.to_nanos()} ns" if rest else f"{millis // 1000} s" if millis % 1000 == 0 else f"{millis} ms"
     if isinstance(value, (list, tuple)):
         return ";".join(map(to_text, value))
     if isinstance(value, dict):

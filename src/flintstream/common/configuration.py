@@ -117,9 +117,7 @@ class Configuration:
     def get(self, option: Any, default: Any = None) -> Any:
         """The value of an option, converted to its type, or its default; by key, the value as given."""
         if isinstance(option, ConfigOption):
-            return (
-                option.parse(self._values[option.key]) if option.key in self._values else option.default_value
-            )
+            return option.parse(self._values[option.key]) if option.key in self._values else option.default_value
         return self._values.get(option, default)
 
     def set(self, option: ConfigOption[Any] | str, value: Any) -> Configuration:
@@ -163,9 +161,7 @@ class Configuration:
     def _set(self, key: str, value: Any, kind: type | tuple[type, ...]) -> Configuration:
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             names = " or ".join(k.__name__ for k in kind) if isinstance(kind, tuple) else kind.__name__
-            raise TypeError(
-                f"The value {value!r} for '{key}' must be of type {names}, not {type(value).__name__}."
-            )
+            raise TypeError(f"The value {value!r} for '{key}' must be of type {names}, not {type(value).__name__}.")
         self._values[_checked_key(key)] = value
         return self
 
@@ -207,9 +203,7 @@ def load_configuration(path: str | os.PathLike[str] | None = None) -> Configurat
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{file}, line {mark.line + 1}" if mark else str(file)
-        raise ValueError(
-            f"Cannot read the configuration {where}: {getattr(error, 'problem', error)}."
-        ) from error
+        raise ValueError(f"Cannot read the configuration {where}: {getattr(error, 'problem', error)}.") from error
     config = Configuration()
     if document is None or document.value in ("", []):
         return config

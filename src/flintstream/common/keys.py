@@ -112,9 +112,7 @@ def subtask_for_group(group: int, max_parallelism: int, parallelism: int) -> int
 def key_group_range(max_parallelism: int, parallelism: int, subtask: int) -> range:
     """The key groups that a subtask owns: ``key_group_range(128, 2, 1)`` is ``range(64, 128)``."""
     if not 1 <= parallelism <= max_parallelism:
-        raise ValueError(
-            f"The parallelism {parallelism} must be from 1 to the maximum parallelism {max_parallelism}."
-        )
+        raise ValueError(f"The parallelism {parallelism} must be from 1 to the maximum parallelism {max_parallelism}.")
     if not 0 <= subtask < parallelism:
         raise ValueError(f"The subtask {subtask} must be from 0 to {parallelism - 1}.")
     start = (subtask * max_parallelism + parallelism - 1) // parallelism
@@ -280,11 +278,7 @@ def _find_normaliser(kind: type) -> _Normaliser:
     if any(base.__module__ == "numpy" for base in kind.__mro__):
         return _numpy
     if kind.__hash__ is None:
-        fix = (
-            "declare it with @dataclass(frozen=True)"
-            if dataclasses.is_dataclass(kind)
-            else "give it a __hash__"
-        )
+        fix = "declare it with @dataclass(frozen=True)" if dataclasses.is_dataclass(kind) else "give it a __hash__"
         return _refusal(f"{kind.__qualname__}, which is not hashable", fix)
     if dataclasses.is_dataclass(kind) and _has_own_equality(kind):
         return _dataclass(kind)
@@ -317,8 +311,7 @@ def _numpy(key: Any) -> Any:
     plain = key.item() if kind in {"b", "i", "u", "f", "c"} and key.ndim == 0 else key
     if type(plain) not in (bool, int, float, complex):
         raise TypeError(
-            f"A key cannot be or contain a NumPy {type(key).__name__} (here {key!r}): "
-            "convert it to a Python value."
+            f"A key cannot be or contain a NumPy {type(key).__name__} (here {key!r}): convert it to a Python value."
         )
     return _normal(plain)
 
@@ -345,9 +338,7 @@ def _object(key: Any) -> Any:
         raise TypeError(f"A key cannot be or contain {key!r}: it has no state of its own.")
     function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
     if items is not None or pairs is not None:
-        raise TypeError(
-            f"A key cannot be or contain the collection {key!r}: use a tuple or a frozenset instead."
-        )
+        raise TypeError(f"A key cannot be or contain the collection {key!r}: use a tuple or a frozenset instead.")
     maker = "" if function is _newobj else f"{function.__module__}.{function.__qualname__}"
     return ["object", _class_name(kind), maker, _tuple(arguments), _state(state)]
 
@@ -355,11 +346,7 @@ def _object(key: Any) -> Any:
 def _state(state: Any) -> Any:
     if isinstance(state, dict):
         return ["state", *_pairs(state.items())]
-    if (
-        type(state) is tuple
-        and len(state) == 2
-        and all(part is None or isinstance(part, dict) for part in state)
-    ):
+    if type(state) is tuple and len(state) == 2 and all(part is None or isinstance(part, dict) for part in state):
         return ["state", *_pairs(item for part in state if part for item in part.items())]
     return _normal(state)
 

@@ -51,18 +51,14 @@ class RestartStrategies:
         restart_attempts: int, delay_between_attempts: int | Duration | Time
     ) -> RestartStrategies.FixedDelayRestartStrategyConfiguration:
         """So many restarts, each after a delay (milliseconds, if an int)."""
-        return RestartStrategies.FixedDelayRestartStrategyConfiguration(
-            restart_attempts, delay_between_attempts
-        )
+        return RestartStrategies.FixedDelayRestartStrategyConfiguration(restart_attempts, delay_between_attempts)
 
     @staticmethod
     def failure_rate_restart(
         failure_rate: int, failure_interval: int | Duration | Time, delay_interval: int | Duration | Time
     ) -> RestartStrategies.FailureRateRestartStrategyConfiguration:
         """Restarts, each after a delay, until there are more than so many failures within the interval."""
-        return RestartStrategies.FailureRateRestartStrategyConfiguration(
-            failure_rate, failure_interval, delay_interval
-        )
+        return RestartStrategies.FailureRateRestartStrategyConfiguration(failure_rate, failure_interval, delay_interval)
 
     @staticmethod
     def exponential_delay_restart(
@@ -160,9 +156,7 @@ class RestartStrategies:
             self.initial_backoff = _millis("initial_backoff", initial_backoff, 1000)
             self.max_backoff = _millis("max_backoff", max_backoff, 60_000)
             self.backoff_multiplier = backoff_multiplier
-            self.reset_backoff_threshold = _millis(
-                "reset_backoff_threshold", reset_backoff_threshold, 3_600_000
-            )
+            self.reset_backoff_threshold = _millis("reset_backoff_threshold", reset_backoff_threshold, 3_600_000)
             self.jitter_factor = jitter_factor
             if self.max_backoff < self.initial_backoff:
                 raise ValueError(f"max_backoff ({self.max_backoff} ms) is below initial_backoff.")

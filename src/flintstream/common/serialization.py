@@ -136,18 +136,14 @@ class RowFieldExtractorSchema(SerializationSchema):
 
     def serialize(self, element: Any) -> bytes | None:
         if not isinstance(element, (Row, tuple)):
-            raise TypeError(
-                f"RowFieldExtractorSchema reads rows, not {element!r} ({type(element).__name__})."
-            )
+            raise TypeError(f"RowFieldExtractorSchema reads rows, not {element!r} ({type(element).__name__}).")
         if self.field_index >= len(element):
             raise ValueError(f"The row {element!r} has no field {self.field_index}.")
         field = element[self.field_index]
         if field is None:
             return b""
         if not isinstance(field, (bytes, bytearray)):
-            raise TypeError(
-                f"Field {self.field_index} of {element!r} must hold bytes, not {type(field).__name__}."
-            )
+            raise TypeError(f"Field {self.field_index} of {element!r} must hold bytes, not {type(field).__name__}.")
         return bytes(field)
 
 

@@ -258,9 +258,7 @@ class RowTypeInfo(TypeInformation):
         [Row(f0=1, f1='a'), Row(f0=2, f1='b')]
     """
 
-    def __init__(
-        self, field_types: Sequence[TypeInformation], field_names: Sequence[str] | None = None
-    ) -> None:
+    def __init__(self, field_types: Sequence[TypeInformation], field_names: Sequence[str] | None = None) -> None:
         self._field_types = _checked_all(field_types)
         names = [f"f{i}" for i in range(len(field_types))] if field_names is None else list(field_names)
         if len(names) != len(self._field_types):
@@ -293,9 +291,7 @@ class RowTypeInfo(TypeInformation):
     def from_internal_type(self, obj: Any) -> Any:
         if obj is None or len(obj) != len(self._field_types) + 1:
             return obj
-        return make_row(
-            list(_each(self._field_types, obj[1:], "from_internal_type")), self._field_names, obj[0]
-        )
+        return make_row(list(_each(self._field_types, obj[1:], "from_internal_type")), self._field_names, obj[0])
 
     def coerce(self, values: list[Any]) -> list[Any]:
         names = self._field_names
@@ -428,9 +424,7 @@ class Types:
 
 def _checked(type_info: TypeInformation) -> TypeInformation:
     if not isinstance(type_info, TypeInformation):
-        raise TypeError(
-            f"{type_info!r} is no type: use Types, for instance Types.STRING() (with parentheses)."
-        )
+        raise TypeError(f"{type_info!r} is no type: use Types, for instance Types.STRING() (with parentheses).")
     return type_info
 
 
@@ -442,6 +436,5 @@ def _checked_all(types: Sequence[TypeInformation]) -> list[TypeInformation]:
 
 def _each(types: list[TypeInformation], values: Iterable[Any], method: str) -> tuple[Any, ...]:
     return tuple(
-        value if value is None else getattr(kind, method)(value)
-        for kind, value in zip(types, values, strict=True)
+        value if value is None else getattr(kind, method)(value) for kind, value in zip(types, values, strict=True)
     )

@@ -102,9 +102,7 @@ class Row:
         """Name the fields, in order: ``row.set_field_names(["id", "name"])``."""
         names = tuple(field_names)
         if len(names) != len(self._values):
-            raise ValueError(
-                f"{len(names)} names {list(names)} for the {len(self._values)} fields of {self!r}."
-            )
+            raise ValueError(f"{len(names)} names {list(names)} for the {len(self._values)} fields of {self!r}.")
         self._fields = names
 
     def get_fields_by_names(self, names: Iterable[str]) -> list[Any]:
@@ -163,11 +161,7 @@ class Row:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Row):
             return NotImplemented
-        return (
-            self._values == other._values
-            and self._fields == other._fields
-            and self._row_kind is other._row_kind
-        )
+        return self._values == other._values and self._fields == other._fields and self._row_kind is other._row_kind
 
     def __hash__(self) -> int:
         return hash(tuple(self._values))

@@ -102,9 +102,7 @@ class BoundedOutOfOrderness(WatermarkGenerator):
     def __init__(self, bound: Duration | int) -> None:
         self.bound = to_millis(bound)
         if self.bound < 0:
-            raise ValueError(
-                f"Records cannot be out of order by {self.bound} ms: the bound must not be negative."
-            )
+            raise ValueError(f"Records cannot be out of order by {self.bound} ms: the bound must not be negative.")
         # So that the first watermark, before any record, is exactly the smallest.
         self.max_timestamp = MIN_WATERMARK + self.bound + 1
 
@@ -212,8 +210,7 @@ class WatermarkStrategy:
         reads it."""
         if not callable(supplier) or isinstance(supplier, WatermarkGenerator):
             raise TypeError(
-                "for_generator takes something that makes a WatermarkGenerator, such as its class, "
-                f"not {supplier!r}."
+                f"for_generator takes something that makes a WatermarkGenerator, such as its class, not {supplier!r}."
             )
         return WatermarkStrategy(supplier)
 

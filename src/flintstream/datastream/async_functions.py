@@ -85,9 +85,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         """Waits equally long before each of at most `max_attempts` tries."""
         from flintstream.datastream.async_retry_strategies import FixedDelayRetryStrategy
 
-        return FixedDelayRetryStrategy(
-            max_attempts, backoff_time_millis, result_predicate, exception_predicate
-        )
+        return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
 
     @staticmethod
     def exponential_backoff(

@@ -23,9 +23,7 @@ _OnException = Callable[[Exception], bool]
 class RetryPredicate(AsyncRetryPredicate[OUT], Generic[OUT]):
     """A predicate made of two functions."""
 
-    def __init__(
-        self, result_predicate: _OnResult[OUT] | None, exception_predicate: _OnException | None
-    ) -> None:
+    def __init__(self, result_predicate: _OnResult[OUT] | None, exception_predicate: _OnException | None) -> None:
         self._result_predicate = result_predicate
         self._exception_predicate = exception_predicate
 
@@ -68,9 +66,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         result_predicate: _OnResult[OUT] | None,
         exception_predicate: _OnException | None,
     ) -> None:
-        _positive(
-            "FixedDelayRetryStrategy", max_attempts=max_attempts, backoff_time_millis=backoff_time_millis
-        )
+        _positive("FixedDelayRetryStrategy", max_attempts=max_attempts, backoff_time_millis=backoff_time_millis)
         self._max_attempts = max_attempts
         self._backoff_time_millis = backoff_time_millis
         self._predicate = RetryPredicate[OUT](result_predicate, exception_predicate)

@@ -37,9 +37,7 @@ class CheckpointConfig:
         """What checkpoints guarantee: exactly once unless set; without checkpoints, at least once."""
         if not self.is_checkpointing_enabled():
             return CheckpointingMode.AT_LEAST_ONCE
-        mode: CheckpointingMode = _enum_value(
-            CheckpointingMode, _PREFIX + "mode", self._text("mode", "EXACTLY_ONCE")
-        )
+        mode: CheckpointingMode = _enum_value(CheckpointingMode, _PREFIX + "mode", self._text("mode", "EXACTLY_ONCE"))
         return mode
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
@@ -92,9 +90,7 @@ class CheckpointConfig:
         """How many checkpoints in a row may fail before the job does; 0 unless set."""
         return self._int("tolerable-failed-checkpoints", 0)
 
-    def set_tolerable_checkpoint_failure_number(
-        self, tolerable_checkpoint_failure_number: int
-    ) -> CheckpointConfig:
+    def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
         """How many checkpoints in a row may fail before the job does."""
         return self._put_int("tolerable-failed-checkpoints", tolerable_checkpoint_failure_number, 0)
 
@@ -109,9 +105,7 @@ class CheckpointConfig:
         """What becomes of checkpoints when the job is cancelled."""
         key = "externalized-checkpoint-retention"
         text = self._text(key, "NO_EXTERNALIZED_CHECKPOINTS")
-        retention: ExternalizedCheckpointRetention = _enum_value(
-            ExternalizedCheckpointRetention, _PREFIX + key, text
-        )
+        retention: ExternalizedCheckpointRetention = _enum_value(ExternalizedCheckpointRetention, _PREFIX + key, text)
         return retention
 
     def is_externalized_checkpoints_enabled(self) -> bool:

@@ -37,9 +37,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         super().__init__()
         size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
         if size <= 0:
-            raise ValueError(
-                f"JobManagerCheckpointStorage: max_state_size must be greater than zero, got {size!r}"
-            )
+            raise ValueError(f"JobManagerCheckpointStorage: max_state_size must be greater than zero, got {size!r}")
         self._checkpoint_path = None if checkpoint_path is None else _checked_path(self, checkpoint_path)
         self._max_state_size = size
 

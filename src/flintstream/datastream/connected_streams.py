@@ -73,9 +73,7 @@ class ConnectedStreams:
         operator = RichOperator(func, "flat_map", ("flat_map1", "flat_map2"), self._is_keyed_stream())
         return self._transform("Co-Flat Map", operator, declared_output_type("flat_map", output_type))
 
-    def process(
-        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: OutputType = None
-    ) -> DataStream:
+    def process(self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: OutputType = None) -> DataStream:
         """Any number of results, with time and side outputs, on keys with state.
 
         Example::
@@ -84,8 +82,7 @@ class ConnectedStreams:
         """
         if not isinstance(func, (CoProcessFunction, KeyedCoProcessFunction)):
             raise TypeError(
-                "process: connected streams need a CoProcessFunction or a KeyedCoProcessFunction, "
-                f"got {func!r}"
+                f"process: connected streams need a CoProcessFunction or a KeyedCoProcessFunction, got {func!r}"
             )
         keyed = self._is_keyed_stream()
         if isinstance(func, KeyedCoProcessFunction) and not keyed:
@@ -112,9 +109,7 @@ class ConnectedStreams:
 class BroadcastStream:
     """What `stream.broadcast(descriptor)` gives: a stream to connect others with, and its broadcast states."""
 
-    def __init__(
-        self, input_stream: DataStream, broadcast_state_descriptors: list[MapStateDescriptor]
-    ) -> None:
+    def __init__(self, input_stream: DataStream, broadcast_state_descriptors: list[MapStateDescriptor]) -> None:
         self.input_stream = input_stream
         self.broadcast_state_descriptors = broadcast_state_descriptors
 

@@ -195,9 +195,7 @@ class DataStream:
         declared = declared_output_type("map", output_type)
         return self._transform("Map", element_operator("map", function, self._keyed), declared)
 
-    def flat_map(
-        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: OutputType = None
-    ) -> DataStream:
+    def flat_map(self, func: Callable[[Any], Any] | FlatMapFunction, output_type: OutputType = None) -> DataStream:
         """Any number of results for each record.
 
         Example::
@@ -211,7 +209,9 @@ class DataStream:
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
         """Keeps the records for which the function is true: `stream.filter(lambda x: x > 0)`."""
         function = checked_function("filter", func, FilterFunction)
-        return self._transform("Filter", element_operator("filter", function, self._keyed), self._transformation.output_type)
+        return self._transform(
+            "Filter", element_operator("filter", function, self._keyed), self._transformation.output_type
+        )
 
     def process(self, func: ProcessFunction, output_type: OutputType = None) -> DataStream:
         """Any number of results for each record, also to side outputs.
@@ -235,8 +235,7 @@ class DataStream:
         declared = self._transformation.output_type
         if not isinstance(declared, TupleTypeInfo):
             raise InvalidProgramException(
-                "project: only a stream of declared tuples has fields to choose from, "
-                f"this is one of {self.get_type()}"
+                f"project: only a stream of declared tuples has fields to choose from, this is one of {self.get_type()}"
             )
         types = declared.get_field_types()
         if not field_indexes:
@@ -314,12 +313,8 @@ class DataStream:
         """
         selector = checked_function("key_by", key_selector, KeySelector)
         if key_type is not None and not isinstance(key_type, TypeInformation):
-            raise TypeError(
-                f"key_by: key_type must be one of Types, such as Types.STRING(), got {key_type!r}"
-            )
-        partitioned = PartitionTransformation(
-            self._transformation, KeyGroupPartitioner(capture(selector), key_type)
-        )
+            raise TypeError(f"key_by: key_type must be one of Types, such as Types.STRING(), got {key_type!r}")
+        partitioned = PartitionTransformation(self._transformation, KeyGroupPartitioner(capture(selector), key_type))
         return KeyedStream(self._env, partitioned, self)
 
     def shuffle(self) -> DataStream:
@@ -410,13 +405,9 @@ class DataStream:
             if create_operator is not None:
                 return self._sink("Unnamed", create_operator(self._transformation.output_type))
             if type(sink_func).invoke is SinkFunction.invoke:
-                raise TypeError(
-                    f"add_sink: {type(sink_func).__name__} does not define invoke(self, value, context)"
-                )
+                raise TypeError(f"add_sink: {type(sink_func).__name__} does not define invoke(self, value, context)")
             return self._sink("Unnamed", FunctionSinkOperator(sink_func))
-        return self._sink(
-            "Unnamed", FunctionSinkOperator(checked_function("add_sink", sink_func, SinkFunction))
-        )
+        return self._sink("Unnamed", FunctionSinkOperator(checked_function("add_sink", sink_func, SinkFunction)))
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Writes records to a connector's sink: `stream.sink_to(KafkaSink.builder()...build())`."""

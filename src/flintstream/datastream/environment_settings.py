@@ -79,11 +79,7 @@ class EnvironmentSettings:
 
             env.set_parallelism(4)
         """
-        if (
-            isinstance(parallelism, bool)
-            or not isinstance(parallelism, int)
-            or (parallelism < 1 and parallelism != -1)
-        ):
+        if isinstance(parallelism, bool) or not isinstance(parallelism, int) or (parallelism < 1 and parallelism != -1):
             raise InvalidProgramException(
                 "The parallelism of the environment must be an integer of at least 1, or -1 for the "
                 f"default, got {parallelism!r}."
@@ -94,9 +90,7 @@ class EnvironmentSettings:
     def get_parallelism(self) -> int:
         """How many subtasks an operator has that does not say otherwise."""
         configured = self._execution_config.get_parallelism()
-        return (
-            self._default_parallelism() if configured == ExecutionConfig.PARALLELISM_DEFAULT else configured
-        )
+        return self._default_parallelism() if configured == ExecutionConfig.PARALLELISM_DEFAULT else configured
 
     def set_max_parallelism(self: E, max_parallelism: int) -> E:
         """The number of key groups, and so the upper bound for rescaling: `env.set_max_parallelism(256)`."""
@@ -114,9 +108,7 @@ class EnvironmentSettings:
     def set_default_local_parallelism(self, parallelism: int) -> None:
         """The parallelism on a local Spark master where none is set, for all environments of the program."""
         if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
-            raise ValueError(
-                f"set_default_local_parallelism: expected an integer of at least 1, got {parallelism!r}"
-            )
+            raise ValueError(f"set_default_local_parallelism: expected an integer of at least 1, got {parallelism!r}")
         EnvironmentSettings._default_local_parallelism = parallelism
 
     def _default_parallelism(self) -> int:
@@ -134,9 +126,7 @@ class EnvironmentSettings:
         if context is not None:
             return str(context.master)
         variables = (os.environ.get(name) for name in _MASTER_VARIABLES)
-        return self._configuration.get_string("spark.master", None) or next(
-            filter(None, variables), "local[*]"
-        )
+        return self._configuration.get_string("spark.master", None) or next(filter(None, variables), "local[*]")
 
     # --- how operators run ---
 
@@ -165,9 +155,7 @@ class EnvironmentSettings:
             env.set_buffer_timeout(50)
         """
         if isinstance(timeout_millis, bool) or not isinstance(timeout_millis, int) or timeout_millis < -1:
-            raise ValueError(
-                f"set_buffer_timeout: expected milliseconds, at least -1, got {timeout_millis!r}"
-            )
+            raise ValueError(f"set_buffer_timeout: expected milliseconds, at least -1, got {timeout_millis!r}")
         self._configuration.set_boolean(_BUFFER_TIMEOUT_ENABLED, timeout_millis != -1)
         if timeout_millis != -1:
             self._configuration.set_string(_BUFFER_TIMEOUT, f"{timeout_millis} ms")
@@ -196,9 +184,7 @@ class EnvironmentSettings:
     def register_slot_sharing_group(self: E, slot_sharing_group: SlotSharingGroup) -> E:
         """The resources of a group, for operators that name it."""
         if not isinstance(slot_sharing_group, SlotSharingGroup):
-            raise TypeError(
-                f"register_slot_sharing_group: expected a SlotSharingGroup, got {slot_sharing_group!r}"
-            )
+            raise TypeError(f"register_slot_sharing_group: expected a SlotSharingGroup, got {slot_sharing_group!r}")
         self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
         return self
 
@@ -269,15 +255,11 @@ class EnvironmentSettings:
         """A file, package or zip that functions import: `env.add_python_file("lib/parsing.py")`."""
         self._python_files.append(_path("add_python_file", file_path))
 
-    def set_python_requirements(
-        self, requirements_file_path: str, requirements_cache_dir: str | None = None
-    ) -> None:
+    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
         """A `requirements.txt` to install for functions, perhaps from a directory of packages."""
         self._python_requirements = (
             _path("set_python_requirements", requirements_file_path),
-            None
-            if requirements_cache_dir is None
-            else _path("set_python_requirements", requirements_cache_dir),
+            None if requirements_cache_dir is None else _path("set_python_requirements", requirements_cache_dir),
         )
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:

@@ -149,9 +149,7 @@ class KeyedStream(DataStream):
 
     def _aggregate(self, name: str, position: Position) -> DataStream:
         function = aggregation(name, position, self._transformation.output_type)
-        return self._transform(
-            "Keyed Aggregation", ReduceOperator(function), self._transformation.output_type
-        )
+        return self._transform("Keyed Aggregation", ReduceOperator(function), self._transformation.output_type)
 
     # --- what keys forbid ---
 
@@ -185,9 +183,7 @@ class KeyedStream(DataStream):
 
     def cache(self) -> NoReturn:
         """Refused: cache the stream before `key_by`."""
-        raise InvalidProgramException(
-            "cache() is not possible on a keyed stream: cache the stream before key_by()"
-        )
+        raise InvalidProgramException("cache() is not possible on a keyed stream: cache the stream before key_by()")
 
     def _partition(self, partitioner: StreamPartitioner) -> NoReturn:
         self._refuse_partitioning(partitioner.ship_strategy.lower())

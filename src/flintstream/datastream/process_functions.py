@@ -189,9 +189,7 @@ class BaseBroadcastProcessFunction(Function):
         """The context on the other side, which only reads the broadcast state."""
 
         @abstractmethod
-        def get_broadcast_state(
-            self, state_descriptor: MapStateDescriptor
-        ) -> ReadOnlyBroadcastState[Any, Any]:
+        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
             """A broadcast state by its descriptor, for reading."""
 
 
@@ -215,15 +213,11 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
         """The context on the other side."""
 
     @abstractmethod
-    def process_element(
-        self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext
-    ) -> Iterable[OUT] | None:
+    def process_element(self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
         """The results for a record of the stream that is not broadcast."""
 
     @abstractmethod
-    def process_broadcast_element(
-        self, value: IN2, ctx: BroadcastProcessFunction.Context
-    ) -> Iterable[OUT] | None:
+    def process_broadcast_element(self, value: IN2, ctx: BroadcastProcessFunction.Context) -> Iterable[OUT] | None:
         """The results for a record of the broadcast stream; must do the same in every subtask."""
 
 
@@ -256,20 +250,14 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
             """The key of the timer at hand."""
 
     @abstractmethod
-    def process_element(
-        self, value: IN1, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext
-    ) -> Iterable[OUT] | None:
+    def process_element(self, value: IN1, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
         """The results for a record of the keyed stream."""
 
     @abstractmethod
-    def process_broadcast_element(
-        self, value: IN2, ctx: KeyedBroadcastProcessFunction.Context
-    ) -> Iterable[OUT] | None:
+    def process_broadcast_element(self, value: IN2, ctx: KeyedBroadcastProcessFunction.Context) -> Iterable[OUT] | None:
         """The results for a record of the broadcast stream; must do the same in every subtask."""
 
-    def on_timer(
-        self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext
-    ) -> Iterable[OUT] | None:
+    def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext) -> Iterable[OUT] | None:
         """The results when a timer fires, with the state of the timer's key."""
         return None
 

@@ -83,9 +83,7 @@ class OperatorSettings:
         return value
 
     def _refused(self, setting: str, why: str, value: Any) -> InvalidProgramException:
-        return InvalidProgramException(
-            f"{setting}() of operator '{self._transformation.name}' {why}, got {value!r}."
-        )
+        return InvalidProgramException(f"{setting}() of operator '{self._transformation.name}' {why}, got {value!r}.")
 
 
 def declared_output_type(operator: str, output_type: Any) -> TypeInformation | None:
@@ -95,6 +93,5 @@ def declared_output_type(operator: str, output_type: Any) -> TypeInformation | N
     if isinstance(output_type, list) and all(isinstance(kind, TypeInformation) for kind in output_type):
         return RowTypeInfo(output_type)
     raise TypeError(
-        f"{operator}: output_type must be one of Types, such as Types.STRING(), or a list of them, "
-        f"got {output_type!r}"
+        f"{operator}: output_type must be one of Types, such as Types.STRING(), or a list of them, got {output_type!r}"
     )

@@ -150,9 +150,7 @@ class SlotSharingGroup:
         )
 
     def __eq__(self, other: object) -> bool:
-        return (
-            self._identity() == other._identity() if isinstance(other, SlotSharingGroup) else NotImplemented
-        )
+        return self._identity() == other._identity() if isinstance(other, SlotSharingGroup) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._identity())
@@ -211,8 +209,7 @@ class SlotSharingGroup:
             if self._cpu_cores is None or "task_heap_memory" not in memory:
                 if self._cpu_cores is not None or memory or self._external_resources:
                     raise ValueError(
-                        f"{self._label()}: cpu_cores and task_heap_memory are required "
-                        "where any resource is given"
+                        f"{self._label()}: cpu_cores and task_heap_memory are required where any resource is given"
                     )
                 return SlotSharingGroup(self._name)
             zero = MemorySize(0)

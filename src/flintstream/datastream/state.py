@@ -258,9 +258,7 @@ class StateDescriptor(ABC):  # noqa: B024 - the base of the descriptors
         if not isinstance(name, str) or not name:
             raise ValueError(f"{kind}: name must be a non-empty string, got {name!r}")
         if not isinstance(type_info, TypeInformation):
-            raise TypeError(
-                f"{kind} {name!r}: the type must be one of Types, such as Types.LONG(), got {type_info!r}"
-            )
+            raise TypeError(f"{kind} {name!r}: the type must be one of Types, such as Types.LONG(), got {type_info!r}")
         self.name = name
         self.type_info = type_info
         self._ttl_config: StateTtlConfig | None = None
@@ -273,8 +271,7 @@ class StateDescriptor(ABC):  # noqa: B024 - the base of the descriptors
         """Lets entries expire that are not used for a while."""
         if not isinstance(ttl_config, StateTtlConfig):
             raise TypeError(
-                f"{type(self).__name__} {self.name!r}: ttl_config must be a StateTtlConfig, "
-                f"got {ttl_config!r}"
+                f"{type(self).__name__} {self.name!r}: ttl_config must be a StateTtlConfig, got {ttl_config!r}"
             )
         self._ttl_config = ttl_config if ttl_config.is_enabled() else None
 
@@ -346,8 +343,7 @@ class AggregatingStateDescriptor(StateDescriptor):
         super().__init__(name, state_type_info)
         if not isinstance(agg_function, AggregateFunction):
             raise TypeError(
-                f"AggregatingStateDescriptor {name!r}: agg_function must be an AggregateFunction, "
-                f"got {agg_function!r}"
+                f"AggregatingStateDescriptor {name!r}: agg_function must be an AggregateFunction, got {agg_function!r}"
             )
         self._agg_function = agg_function
 
@@ -376,9 +372,7 @@ class KeyedStateStore(ABC):
         """One value a key, reduced from all values added."""
 
     @abstractmethod
-    def get_aggregating_state(
-        self, state_descriptor: AggregatingStateDescriptor
-    ) -> AggregatingState[Any, Any]:
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
         """One result a key, aggregated from all values added."""
 
 
@@ -396,7 +390,5 @@ KeyedStateStore.register(RuntimeContext)
 def _type_of(descriptor: StateDescriptor, name: Any, type_info: Any) -> TypeInformation:
     if not isinstance(type_info, TypeInformation):
         kind = type(descriptor).__name__
-        raise TypeError(
-            f"{kind} {name!r}: the type must be one of Types, such as Types.LONG(), got {type_info!r}"
-        )
+        raise TypeError(f"{kind} {name!r}: the type must be one of Types, such as Types.LONG(), got {type_info!r}")
     return type_info

@@ -72,9 +72,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def set_predefined_options(self, options: PredefinedOptions) -> None:
         """Settings for a kind of machine."""
         if not isinstance(options, PredefinedOptions):
-            raise TypeError(
-                f"EmbeddedRocksDBStateBackend: options must be one of PredefinedOptions, got {options!r}"
-            )
+            raise TypeError(f"EmbeddedRocksDBStateBackend: options must be one of PredefinedOptions, got {options!r}")
         self._predefined_options = options
 
     def get_predefined_options(self) -> PredefinedOptions:

@@ -72,9 +72,7 @@ class _IncrementalCleanupStrategy(_CleanupStrategy):
 class _RocksdbCompactFilterCleanupStrategy(_CleanupStrategy):
     """RocksDB leaves expired entries out when it compacts its files."""
 
-    def __init__(
-        self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
-    ) -> None:
+    def __init__(self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None) -> None:
         self._query_time_after_num_entries = query_time_after_num_entries
         self._periodic_compaction_time = periodic_compaction_time or Duration.of_days(30)
 
@@ -97,9 +95,7 @@ class _CleanupStrategies:
     RocksdbCompactFilterCleanupStrategy = _RocksdbCompactFilterCleanupStrategy
     EMPTY_STRATEGY = _EmptyCleanupStrategy()
 
-    def __init__(
-        self, strategies: Mapping[_Strategies, _CleanupStrategy], is_cleanup_in_background: bool
-    ) -> None:
+    def __init__(self, strategies: Mapping[_Strategies, _CleanupStrategy], is_cleanup_in_background: bool) -> None:
         self._strategies = dict(strategies)
         self._is_cleanup_in_background = is_cleanup_in_background
 

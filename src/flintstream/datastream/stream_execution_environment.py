@@ -65,9 +65,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
     # --- sources ---
 
-    def from_collection(
-        self, collection: Iterable[Any], type_info: TypeInformation | None = None
-    ) -> DataStream:
+    def from_collection(self, collection: Iterable[Any], type_info: TypeInformation | None = None) -> DataStream:
         """The elements of a collection, in order, in one subtask.
 
         Example::
@@ -87,9 +85,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             except (TypeError, ValueError) as error:
                 raise type(error)(f"from_collection: an element does not fit {declared}: {error}") from error
         source = CollectionSource(values)
-        return self._add_source(
-            "Collection Source", source.create_operator(None), source, True, declared, False
-        )
+        return self._add_source("Collection Source", source.create_operator(None), source, True, declared, False)
 
     def from_source(
         self,
@@ -105,9 +101,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             env.from_source(NumberSequenceSource(1, 100), WatermarkStrategy.no_watermarks(), "numbers")
         """
         if not isinstance(source, Source):
-            raise TypeError(
-                f"from_source: expected a Source of flintstream.datastream.connectors, got {source!r}"
-            )
+            raise TypeError(f"from_source: expected a Source of flintstream.datastream.connectors, got {source!r}")
         check_watermark_strategy("from_source", watermark_strategy)
         declared = declared_output_type("from_source", type_info) or source.produced_type
         operator = source.create_operator(watermark_strategy)
@@ -156,9 +150,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         strategy = watermark_strategy or WatermarkStrategy.no_watermarks()
         return self.from_source(SparkDataFrameSource(df), strategy, source_name, type_info)
 
-    def socket_text_stream(
-        self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0
-    ) -> DataStream:
+    def socket_text_stream(self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream:
         r"""The lines that a socket sends: `env.socket_text_stream("localhost", 9999)`, with `nc -lk 9999`
         there.
 
@@ -208,9 +200,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         """Remembers an operator for the next job."""
         self._transformations.append(transformation)
 
-    def generate_stream_graph(
-        self, clear_transformations: bool = False, job_name: str | None = None
-    ) -> StreamGraph:
+    def generate_stream_graph(self, clear_transformations: bool = False, job_name: str | None = None) -> StreamGraph:
         """The operators recorded so far and the edges between them, with everything decided."""
         max_parallelism = self.get_max_parallelism()
         config = StreamGraphConfig(
@@ -218,9 +208,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             parallelism=self.get_parallelism(),
             max_parallelism=None if max_parallelism == -1 else max_parallelism,
             chaining=self.is_chaining_enabled(),
-            chain_different_max_parallelism=(
-                self.is_chaining_of_operators_with_different_max_parallelism_enabled()
-            ),
+            chain_different_max_parallelism=(self.is_chaining_of_operators_with_different_max_parallelism_enabled()),
             auto_generate_uids=self._execution_config.has_auto_generated_uids_enabled(),
             buffer_timeout=self.get_buffer_timeout(),
         )

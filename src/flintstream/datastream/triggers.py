@@ -23,9 +23,7 @@ AnyWindow = TypeVar("AnyWindow", bound=Window)
 class _QuietTrigger(Trigger[T, AnyWindow]):
     """A trigger that does nothing; others override what they react to."""
 
-    def on_element(
-        self, element: T, timestamp: int, window: AnyWindow, ctx: Trigger.TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: T, timestamp: int, window: AnyWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Nothing happens."""
         return TriggerResult.CONTINUE
 
@@ -59,9 +57,7 @@ class EventTimeTrigger(_QuietTrigger[T, TimeWindow]):
         """The trigger."""
         return EventTimeTrigger()
 
-    def on_element(
-        self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         """A record that is late, but allowed, fires the window at once."""
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
@@ -94,9 +90,7 @@ class ProcessingTimeTrigger(_QuietTrigger[T, TimeWindow]):
         """The trigger."""
         return ProcessingTimeTrigger()
 
-    def on_element(
-        self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Sets the timer."""
         ctx.register_processing_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
@@ -153,9 +147,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
         """`ContinuousEventTimeTrigger.of(Time.minutes(1))`."""
         return ContinuousEventTimeTrigger(to_millis(interval))
 
-    def on_element(
-        self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         """A record that is late, but allowed, fires the window at once."""
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
@@ -210,9 +202,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
         """`ContinuousProcessingTimeTrigger.of(Time.minutes(1))`."""
         return ContinuousProcessingTimeTrigger(to_millis(interval))
 
-    def on_element(
-        self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Sets the timer with the first record."""
         state = self._fire_time(ctx)
         if state.get() is None:
@@ -269,9 +259,7 @@ class CountTrigger(_QuietTrigger[T, CountWindow]):
         """`CountTrigger.of(100)`."""
         return CountTrigger(window_size)
 
-    def on_element(
-        self, element: T, timestamp: int, window: CountWindow, ctx: Trigger.TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: T, timestamp: int, window: CountWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Counts."""
         count = cast("ReducingState[int]", ctx.get_partitioned_state(self._count))
         count.add(1)
@@ -307,9 +295,7 @@ class PurgingTrigger(Trigger[T, Window]):
         """`PurgingTrigger.of(CountTrigger.of(100))`."""
         return PurgingTrigger(nested_trigger)
 
-    def on_element(
-        self, element: T, timestamp: int, window: Window, ctx: Trigger.TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: T, timestamp: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
         """As the trigger inside."""
         return _purged(self.nested_trigger.on_element(element, timestamp, window, ctx))
 

@@ -139,9 +139,7 @@ class _SlidingWindows(_TimeWindows[T]):
         """All windows that contain the record's time, the latest first."""
         time = self._time(timestamp, context)
         last = TimeWindow.get_window_start_with_offset(time, self._offset, self._slide)
-        return [
-            TimeWindow(start, start + self._size) for start in range(last, time - self._size, -self._slide)
-        ]
+        return [TimeWindow(start, start + self._size) for start in range(last, time - self._size, -self._slide)]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._size}, {self._slide}, {self._offset})"
@@ -195,9 +193,7 @@ class _SessionWindows(_TimeWindows[T], MergingWindowAssigner[T, TimeWindow]):
 class _StaticSessionWindows(_SessionWindows[T]):
     def __init__(self, session_gap: int) -> None:
         if session_gap <= 0:
-            raise ValueError(
-                f"{type(self).__name__}: session_gap must be greater than zero, got {session_gap!r}"
-            )
+            raise ValueError(f"{type(self).__name__}: session_gap must be greater than zero, got {session_gap!r}")
         self._session_gap = session_gap
 
     def _gap(self, element: T) -> int:
@@ -214,9 +210,7 @@ class _DynamicSessionWindows(_SessionWindows[T]):
     def _gap(self, element: T) -> int:
         gap = self._extractor.extract(element)
         if gap <= 0:
-            raise ValueError(
-                f"{self!r}: the session gap must be greater than zero, got {gap!r} for {element!r}"
-            )
+            raise ValueError(f"{self!r}: the session gap must be greater than zero, got {gap!r} for {element!r}")
         return gap
 
     def __repr__(self) -> str:

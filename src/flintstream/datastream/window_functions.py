@@ -83,9 +83,7 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
             """State of this key, across its windows."""
 
     @abstractmethod
-    def process(
-        self, key: KEY, context: ProcessWindowFunction.Context[Any], elements: Iterable[IN]
-    ) -> Iterable[OUT]:
+    def process(self, key: KEY, context: ProcessWindowFunction.Context[Any], elements: Iterable[IN]) -> Iterable[OUT]:
         """The results of a window that fires."""
 
     def clear(self, context: ProcessWindowFunction.Context[Any]) -> None:
@@ -111,9 +109,7 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
             """State across windows."""
 
     @abstractmethod
-    def process(
-        self, context: ProcessAllWindowFunction.Context[Any], elements: Iterable[IN]
-    ) -> Iterable[OUT]:
+    def process(self, context: ProcessAllWindowFunction.Context[Any], elements: Iterable[IN]) -> Iterable[OUT]:
         """The results of a window that fires."""
 
     def clear(self, context: ProcessAllWindowFunction.Context[Any]) -> None:

@@ -71,9 +71,7 @@ class TimeWindow(Window):
         return timestamp - (timestamp - offset) % window_size
 
     @staticmethod
-    def merge_windows(
-        windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]
-    ) -> None:
+    def merge_windows(windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]) -> None:
         """Tells the callback of each group of windows that overlap or touch, and of the window that covers
         the group."""
         groups: list[tuple[TimeWindow, set[TimeWindow]]] = []

@@ -85,9 +85,7 @@ class WindowedStream(_Windows):
         """Aggregates the records of each window."""
         raise NotImplementedError(WINDOWS_ARE_LATER)
 
-    def apply(
-        self, window_function: WindowFunction[Any, Any, Any, Any], output_type: OutputType = None
-    ) -> DataStream:
+    def apply(self, window_function: WindowFunction[Any, Any, Any, Any], output_type: OutputType = None) -> DataStream:
         """Calls a function with all records of each window."""
         raise NotImplementedError(WINDOWS_ARE_LATER)
 
@@ -125,9 +123,7 @@ class AllWindowedStream(_Windows):
         """Aggregates the records of each window."""
         raise NotImplementedError(WINDOWS_ARE_LATER)
 
-    def apply(
-        self, window_function: AllWindowFunction[Any, Any, Any], output_type: OutputType = None
-    ) -> DataStream:
+    def apply(self, window_function: AllWindowFunction[Any, Any, Any], output_type: OutputType = None) -> DataStream:
         """Calls a function with all records of each window."""
         raise NotImplementedError(WINDOWS_ARE_LATER)
 

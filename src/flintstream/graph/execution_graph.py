@@ -62,9 +62,7 @@ class ExecutionGraph:
         """The slot in which a subtask runs."""
         vertex = self.job_graph.vertices[vertex_id]
         if not 0 <= subtask < vertex.parallelism:
-            raise IndexError(
-                f"'{vertex.name}' has {vertex.parallelism} subtasks, there is no subtask {subtask}."
-            )
+            raise IndexError(f"'{vertex.name}' has {vertex.parallelism} subtasks, there is no subtask {subtask}.")
         return self._group_offsets[vertex.slot_sharing_group] + subtask
 
     def slot_subtasks(self, slot: int) -> list[Subtask]:

@@ -47,8 +47,7 @@ def _given_id(node: StreamNode) -> str | None:
     if node.uid_hash is not None:
         if not _UID_HASH.fullmatch(node.uid_hash):
             raise InvalidProgramException(
-                f"The uid hash of operator '{node.name}' must be 32 hexadecimal digits, "
-                f"got '{node.uid_hash}'."
+                f"The uid hash of operator '{node.name}' must be 32 hexadecimal digits, got '{node.uid_hash}'."
             )
         return node.uid_hash.lower()
     return None if node.uid is None else operator_id_of_uid(node.uid)

@@ -37,9 +37,7 @@ def to_dot(graph: AnyGraph) -> str:
     for box in drawing.boxes:
         label = "\n".join(part for part in (box.name, f"parallelism {box.parallelism}", box.place) if part)
         lines.append(f"  n{box.id} [label={_quoted(label)}];")
-    lines += [
-        f"  n{arrow.source} -> n{arrow.target} [label={_quoted(arrow.label)}];" for arrow in drawing.arrows
-    ]
+    lines += [f"  n{arrow.source} -> n{arrow.target} [label={_quoted(arrow.label)}];" for arrow in drawing.arrows]
     lines += [f"  {{ rank=same; {' '.join(f'n{id};' for id in rank)} }}" for rank in drawing.ranks]
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -64,8 +62,7 @@ def _stream_node_json(node: StreamNode) -> dict[str, Any]:
     if node.in_edges:
         # "second" for every input is what Flink prints.
         result["predecessors"] = [
-            {"id": edge.source_id, "ship_strategy": str(edge.partitioner), "side": "second"}
-            for edge in node.in_edges
+            {"id": edge.source_id, "ship_strategy": str(edge.partitioner), "side": "second"} for edge in node.in_edges
         ]
     return result
 
@@ -151,9 +148,7 @@ def _draw_stream_graph(graph: StreamGraph) -> _Drawing:
         _Arrow(
             edge.source_id,
             edge.target_id,
-            _edge_label(
-                edge.partitioner, edge.side_tag, graph.nodes[edge.target_id].two_inputs, edge.input_index
-            ),
+            _edge_label(edge.partitioner, edge.side_tag, graph.nodes[edge.target_id].two_inputs, edge.input_index),
         )
         for edge in graph.edges
     ]
@@ -200,9 +195,7 @@ def _job_arrow(graph: JobGraph, edge: JobEdge) -> _Arrow:
     return _Arrow(edge.source_vertex, edge.target_vertex, label)
 
 
-def _edge_label(
-    partitioner: StreamPartitioner, side_tag: str | None, two_inputs: bool, input_index: int
-) -> str:
+def _edge_label(partitioner: StreamPartitioner, side_tag: str | None, two_inputs: bool, input_index: int) -> str:
     side = "" if side_tag is None else f", side output '{side_tag}'"
     which = f", input {input_index + 1}" if two_inputs else ""
     return f"{partitioner}{side}{which}"

@@ -135,9 +135,7 @@ class _Output:
 class StreamGraphGenerator:
     """Makes a `StreamGraph` of recorded transformations and all that these read from."""
 
-    def __init__(
-        self, transformations: Iterable[Transformation], config: StreamGraphConfig | None = None
-    ) -> None:
+    def __init__(self, transformations: Iterable[Transformation], config: StreamGraphConfig | None = None) -> None:
         self._transformations = list(transformations)
         self._config = config or StreamGraphConfig()
         self._graph = StreamGraph(self._config)
@@ -230,9 +228,7 @@ class StreamGraphGenerator:
                 f"{source.parallelism}, its successor '{target.name}' has parallelism {target.parallelism}. "
                 f"Use rebalance(), rescale() or another partitioning between them, or make them equal."
             )
-        edge = StreamEdge(
-            source.id, target.id, input_index, partitioner, output.side_tag, len(self._graph.edges)
-        )
+        edge = StreamEdge(source.id, target.id, input_index, partitioner, output.side_tag, len(self._graph.edges))
         self._graph.edges.append(edge)
         source.out_edges.append(edge)
         target.in_edges.append(edge)

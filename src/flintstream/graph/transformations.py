@@ -71,8 +71,7 @@ class Transformation:
             )
         if self._non_parallel and value != 1:
             raise InvalidProgramException(
-                f"The parallelism of operator '{self.name}' is fixed to 1 because it is not parallel, "
-                f"got {value!r}."
+                f"The parallelism of operator '{self.name}' is fixed to 1 because it is not parallel, got {value!r}."
             )
         self._parallelism = value
 
@@ -83,9 +82,7 @@ class Transformation:
 
     @max_parallelism.setter
     def max_parallelism(self, value: int | None) -> None:
-        if value is not None and (
-            not isinstance(value, int) or not 1 <= value <= UPPER_BOUND_MAX_PARALLELISM
-        ):
+        if value is not None and (not isinstance(value, int) or not 1 <= value <= UPPER_BOUND_MAX_PARALLELISM):
             raise InvalidProgramException(
                 f"The max parallelism of operator '{self.name}' must be an integer from 1 to "
                 f"{UPPER_BOUND_MAX_PARALLELISM}, got {value!r}."
@@ -191,8 +188,6 @@ class UnionTransformation(Transformation):
 class SideOutputTransformation(Transformation):
     """Virtual: the side output `tag_id` of the input instead of its main output."""
 
-    def __init__(
-        self, input: Transformation, tag_id: str, output_type: TypeInformation | None = None
-    ) -> None:
+    def __init__(self, input: Transformation, tag_id: str, output_type: TypeInformation | None = None) -> None:
         super().__init__("SideOutput", (input,), output_type)
         self.tag_id = tag_id

@@ -65,9 +65,7 @@ class JobMaster:
         self._runner: EpochRunner | None = None
         self._sources: list[SourceCoordinator] = []
         self._writers = [
-            node.operator
-            for node in graph.job_graph.nodes.values()
-            if isinstance(node.operator, SparkWriterOperator)
+            node.operator for node in graph.job_graph.nodes.values() if isinstance(node.operator, SparkWriterOperator)
         ]
         self._sizer = EpochSizer(settings.epoch_seconds)
         self._accumulators: dict[str, Any] = {}
@@ -167,10 +165,7 @@ class JobMaster:
             str(self.job_id),
             0,
             [frozenset(vertex.id for vertex in level) for level in graph.levels],
-            [
-                1 + max(graph.slot(vertex.id, vertex.parallelism - 1) for vertex in level)
-                for level in graph.levels
-            ],
+            [1 + max(graph.slot(vertex.id, vertex.parallelism - 1) for vertex in level) for level in graph.levels],
             pool.addresses,
             pool.authkey,
         )
@@ -179,9 +174,7 @@ class JobMaster:
             if head.kind == "source":
                 slots = tuple(graph.slot(vertex.id, subtask) for subtask in range(vertex.parallelism))
                 self._sources.append(
-                    make_coordinator(
-                        vertex.id, head.name, slots, head.source, self._on_data, self._on_source_failure
-                    )
+                    make_coordinator(vertex.id, head.name, slots, head.source, self._on_data, self._on_source_failure)
                 )
         for source in self._sources:
             source.start()
@@ -280,9 +273,7 @@ class JobMaster:
     def _verify(self, reports: list[EpochReport]) -> None:
         """Every level must have run in every slot that takes part in it, exactly once (the slots see to 'once')."""
         for slot, report in enumerate(reports):
-            expected = {
-                vertex.level for vertex in self._deployment.vertices if slot in vertex.slots
-            }
+            expected = {vertex.level for vertex in self._deployment.vertices if slot in vertex.slots}
             if not expected <= report.levels:
                 missing = ", ".join(map(str, sorted(expected - report.levels)))
                 summary = f"epoch {self._epoch}: slot {slot} has not seen level {missing}"
@@ -322,9 +313,7 @@ class JobMaster:
         if not holders:
             return
         first = self._call_slot(holders[0], "fetch", spool=spool, page=0)
-        frame = spool_frame(
-            self._spark, self._pool.addresses, self._pool.authkey, spool, writer.input_type, first
-        )
+        frame = spool_frame(self._spark, self._pool.addresses, self._pool.authkey, spool, writer.input_type, first)
         try:
             writer.write(frame, self._epoch)
         except Exception as error:

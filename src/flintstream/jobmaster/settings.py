@@ -66,13 +66,11 @@ class JobSettings:
             sys_path=[os.path.abspath(entry) for entry in sys.path] if same_machine else [],
             python_files=[ship_file(path, "add_python_file", same_machine) for path in self.python_files],
             archives=[
-                (ship_file(path, "add_python_archive", same_machine), target)
-                for path, target in self.python_archives
+                (ship_file(path, "add_python_archive", same_machine), target) for path, target in self.python_archives
             ],
             requirements=requirements,
             cached_files={
-                name: ship_file(path, "register_cached_file", same_machine)
-                for name, path in self.cached_files.items()
+                name: ship_file(path, "register_cached_file", same_machine) for name, path in self.cached_files.items()
             },
         )
         info = JobInfo(

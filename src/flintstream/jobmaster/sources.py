@@ -83,9 +83,7 @@ class SplitCoordinator(SourceCoordinator):
         return self._next_discovery
 
     def epoch_done(self, reports: Sequence[VertexReport]) -> None:
-        self.positions = {
-            split_id: position for report in reports for split_id, position in report.positions.items()
-        }
+        self.positions = {split_id: position for report in reports for split_id, position in report.positions.items()}
         for report in reports:
             self._readers[report.subtask] &= report.positions.keys()
 
@@ -104,4 +102,3 @@ class SplitCoordinator(SourceCoordinator):
             self._next_discovery = None
         else:
             self._next_discovery = time.time() + self._source.discovery_interval
-

@@ -229,9 +229,7 @@ class MetricGroup:
             return made
         if not isinstance(metric, kind):
             there = type(metric).__name__.lower()
-            raise ValueError(
-                f"The metric {name!r} is already a {there}, so it cannot be a {kind.__name__.lower()}."
-            )
+            raise ValueError(f"The metric {name!r} is already a {there}, so it cannot be a {kind.__name__.lower()}.")
         return metric
 
 

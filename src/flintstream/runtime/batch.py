@@ -20,9 +20,7 @@ class Batch:
 
     __slots__ = ("keys", "timestamps", "values")
 
-    def __init__(
-        self, values: list[Any], timestamps: list[int] | None = None, keys: list[Any] | None = None
-    ) -> None:
+    def __init__(self, values: list[Any], timestamps: list[int] | None = None, keys: list[Any] | None = None) -> None:
         self.values = values
         self.timestamps = timestamps
         self.keys = keys

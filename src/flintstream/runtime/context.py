@@ -143,9 +143,7 @@ class RuntimeContext:
     def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
         """Registers an accumulator; its total over all subtasks is part of the job's result."""
         if name in self._accumulators:
-            raise ValueError(
-                f"operator '{self._subtask.operator_name}': an accumulator named {name!r} exists already"
-            )
+            raise ValueError(f"operator '{self._subtask.operator_name}': an accumulator named {name!r} exists already")
         self._accumulators[name] = accumulator
 
     def get_accumulator(self, name: str) -> Accumulator[Any, Any] | None:

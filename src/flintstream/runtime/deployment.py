@@ -76,10 +76,7 @@ class JobDeployment:
     def hosted_by(self, slot: int) -> list[tuple[VertexDeployment, int]]:
         """The subtasks that a slot hosts: vertex and index."""
         return [
-            (vertex, index)
-            for vertex in self.vertices
-            for index, place in enumerate(vertex.slots)
-            if place == slot
+            (vertex, index) for vertex in self.vertices for index, place in enumerate(vertex.slots) if place == slot
         ]
 
     @staticmethod

@@ -72,9 +72,7 @@ class UserCodeError(Exception):
 _NONE = object()
 
 
-def user_fault(
-    error: BaseException, operator: str, subtask: int | None = None, record: Any = _NONE
-) -> UserCodeError:
+def user_fault(error: BaseException, operator: str, subtask: int | None = None, record: Any = _NONE) -> UserCodeError:
     """Wraps an exception of a user function with where it happened."""
     if isinstance(error, UserCodeError):
         return error

@@ -287,9 +287,7 @@ class Slot:
                 self._fail(error.fault)
                 _try_send(connection, FAILED + error.fault.summary.encode())
             except (EOFError, OSError, TaskConnectionLost) as error:
-                self._fail(
-                    Fault(None, None, None, repr(error), f"the Spark task of epoch {self._epoch} went away")
-                )
+                self._fail(Fault(None, None, None, repr(error), f"the Spark task of epoch {self._epoch} went away"))
             except Exception as error:
                 self._fail(engine_fault(error))
                 _try_send(connection, FAILED + repr(error).encode())
@@ -391,9 +389,7 @@ class Slot:
             raise TaskConnectionLost(str(error)) from error
 
 
-def accept_each(
-    listener: Listener, authkey: bytes, take: Callable[[Any], None], closed: Callable[[], bool]
-) -> None:
+def accept_each(listener: Listener, authkey: bytes, take: Callable[[Any], None], closed: Callable[[], bool]) -> None:
     """Gives each peer that knows the key to `take`, until `closed`.
 
     `listener` must have no key of its own: it would authenticate one peer after the other, and one that connects and

@@ -106,9 +106,7 @@ class UserCode:
             command += ["--no-index", "--find-links", self._placed(cache, directory)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            raise RuntimeError(
-                f"set_python_requirements: installing {listed.path!r} failed:\n{done.stderr.strip()}"
-            )
+            raise RuntimeError(f"set_python_requirements: installing {listed.path!r} failed:\n{done.stderr.strip()}")
         sys.path.insert(0, target)
 
 

@@ -115,11 +115,7 @@ class RoundRobinWriter(Writer):
             start = (index - self._next) % count
             part = slice(start, None, count)
             if start < len(batch.values):
-                buffer.extend(
-                    Batch(
-                        batch.values[part], None if batch.timestamps is None else batch.timestamps[part]
-                    )
-                )
+                buffer.extend(Batch(batch.values[part], None if batch.timestamps is None else batch.timestamps[part]))
         self._next = (self._next + len(batch.values)) % count
 
 

@@ -90,9 +90,7 @@ def _freeze_once() -> None:
 class _Sender(threading.Thread):
     """Sends the input while the main thread takes the output: sending all first would fill both sockets and stop."""
 
-    def __init__(
-        self, connection: Connection, batches: Iterator[pa.RecordBatch], vertices: frozenset[int]
-    ) -> None:
+    def __init__(self, connection: Connection, batches: Iterator[pa.RecordBatch], vertices: frozenset[int]) -> None:
         super().__init__(name="sender", daemon=True)
         self._connection = connection
         self._batches = batches
@@ -119,9 +117,7 @@ class _Sender(threading.Thread):
         slots, vertices, inputs, channels, numbers = (batch.column(i).to_pylist() for i in range(5))
         for row, block in enumerate(batch.column(5)):
             kind = INPUT if vertices[row] in self._vertices else PASS_ON
-            header = ROW_HEADER.pack(
-                kind, slots[row], vertices[row], inputs[row], channels[row], numbers[row]
-            )
+            header = ROW_HEADER.pack(kind, slots[row], vertices[row], inputs[row], channels[row], numbers[row])
             self._connection.send_bytes(b"".join((header, block.as_buffer())))
 
 

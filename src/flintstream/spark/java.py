@@ -83,9 +83,7 @@ def java_version(executable: Path) -> int | None:
     if version is not None and os.access(executable, os.X_OK):
         return version
     try:
-        done = subprocess.run(
-            [str(executable), "-version"], capture_output=True, text=True, timeout=30, check=True
-        )
+        done = subprocess.run([str(executable), "-version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return _parse_version(done.stderr + done.stdout)

@@ -169,8 +169,7 @@ def _existing_session() -> SparkSession | None:
 def _start_session(config: Mapping[str, str]) -> SparkSession:
     if os.environ.get("SPARK_REMOTE") or config.get("spark.remote"):
         raise SessionError(
-            "Flintstream needs a classic Spark session: "
-            "unset SPARK_REMOTE or spark.remote, and set spark.master."
+            "Flintstream needs a classic Spark session: unset SPARK_REMOTE or spark.remote, and set spark.master."
         )
     _check_settings(config)
     variables = _jvm_environment()

@@ -125,9 +125,7 @@ class SlotPool:
                 connection.close()
                 return
             keep_alive(connection)
-            self._slots[message.slot] = SlotHandle(
-                message.slot, message.pid, message.host, message.address, connection
-            )
+            self._slots[message.slot] = SlotHandle(message.slot, message.pid, message.host, message.address, connection)
             if len(self._slots) == self._count:
                 self._all_here.set()
 
@@ -150,9 +148,12 @@ class SlotPool:
             for slot in range(self._count)
         ]
         groups = [[pickle.dumps(spec) for spec in specs[task::tasks]] for task in range(tasks)]
-        started = context.parallelize(groups, tasks).barrier().mapPartitions(
-            partial(_start_slots, self._python_executable)
-        ).collect()
+        started = (
+            context.parallelize(groups, tasks)
+            .barrier()
+            .mapPartitions(partial(_start_slots, self._python_executable))
+            .collect()
+        )
         assert sum(started) == self._count
 
     def close(self) -> None:

@@ -314,8 +314,7 @@ class OperatorHarness:
             owner = subtask_for_group(group, vertex.max_parallelism, vertex.parallelism)
             if owner != subtask:
                 raise ValueError(
-                    f"key {key!r} is in key group {group}, which belongs to subtask {owner}; "
-                    f"this is subtask {subtask}"
+                    f"key {key!r} is in key group {group}, which belongs to subtask {owner}; this is subtask {subtask}"
                 )
         return keys
 
@@ -397,9 +396,7 @@ class TwoInputOperatorHarness(OperatorHarness):
 
     _inputs = 2
 
-    def __init__(
-        self, function: Any, key_selector1: Any = None, key_selector2: Any = None, **options: Any
-    ) -> None:
+    def __init__(self, function: Any, key_selector1: Any = None, key_selector2: Any = None, **options: Any) -> None:
         if (key_selector1 is None) is not (key_selector2 is None):
             raise ValueError("give a key selector for both inputs or for none")
         super().__init__(function, (key_selector1, key_selector2), **options)

@@ -89,9 +89,7 @@ class LocalJob:
         self.rows: list[_Row] = []
         """The rows that went through exchanges in the last epoch."""
         deployment = JobDeployment.of(graph)
-        job = JobInfo(
-            "0" * 32, graph.job_graph.name, parameters=dict(job_parameters or {}), batch_mode=batch_mode
-        )
+        job = JobInfo("0" * 32, graph.job_graph.name, parameters=dict(job_parameters or {}), batch_mode=batch_mode)
         self._slots = [
             _LocalSlot(slot, job, pickle_operators(deployment.hosted_by(slot)), self._on_data)
             for slot in range(graph.slots_count)

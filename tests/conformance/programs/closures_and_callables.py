@@ -15,7 +15,6 @@ def scale(value, by):
 
 
 class Adder:
-
     def __init__(self, amount):
         self.amount = amount
 
@@ -44,14 +43,16 @@ def make_counter():
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 ds = env.from_collection([1, 2, 3], Types.INT())
-out = ds.map(lambda v: v * FACTOR) \
-    .map(functools.partial(scale, by=2)) \
-    .map(Adder(5)) \
-    .map(Adder(1).method) \
-    .map(Adder.static) \
-    .map(math.fabs) \
-    .map(lambda v: (seen.append(v), v)[1]) \
+out = (
+    ds.map(lambda v: v * FACTOR)
+    .map(functools.partial(scale, by=2))
+    .map(Adder(5))
+    .map(Adder(1).method)
+    .map(Adder.static)
+    .map(math.fabs)
+    .map(lambda v: (seen.append(v), v)[1])
     .map(make_counter())
+)
 FACTOR = 1000
 for value in out.execute_and_collect():
     print(value)

@@ -8,7 +8,6 @@ rejected = OutputTag("rejected", Types.STRING())
 
 
 class Mix(CoProcessFunction):
-
     def process_element1(self, value, ctx: CoProcessFunction.Context):
         if value < 0:
             yield rejected, "first %d" % value
@@ -23,7 +22,6 @@ class Mix(CoProcessFunction):
 
 
 class Pair(KeyedCoProcessFunction):
-
     def open(self, runtime_context):
         self.name = runtime_context.get_state(ValueStateDescriptor("name", Types.STRING()))
         self.score = runtime_context.get_state(ValueStateDescriptor("score", Types.INT()))
@@ -43,9 +41,11 @@ class Pair(KeyedCoProcessFunction):
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
-mixed = env.from_collection([1, -2, 3], Types.INT()) \
-    .connect(env.from_collection(["a", "", "b"], Types.STRING())) \
+mixed = (
+    env.from_collection([1, -2, 3], Types.INT())
+    .connect(env.from_collection(["a", "", "b"], Types.STRING()))
     .process(Mix(), Types.STRING())
+)
 mixed.print("main")
 mixed.get_side_output(rejected).print("rejected")
 

@@ -5,7 +5,6 @@ from flintstream.datastream import CoFlatMapFunction, CoMapFunction, StreamExecu
 
 
 class Describe(CoMapFunction):
-
     def open(self, runtime_context):
         self.subtasks = runtime_context.get_number_of_parallel_subtasks()
 
@@ -17,7 +16,6 @@ class Describe(CoMapFunction):
 
 
 class Spread(CoFlatMapFunction):
-
     def flat_map1(self, value):
         for i in range(value):
             yield value * 10 + i

@@ -6,7 +6,6 @@ from flintstream.datastream.state import ListStateDescriptor, ValueStateDescript
 
 
 class Join(CoFlatMapFunction):
-
     def open(self, runtime_context):
         text = Types.STRING()
         self.left = runtime_context.get_list_state(ListStateDescriptor("left", text))
@@ -24,7 +23,6 @@ class Join(CoFlatMapFunction):
 
 
 class Tally(CoMapFunction):
-
     def open(self, runtime_context):
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.INT()))
 
@@ -46,8 +44,9 @@ orders = env.from_collection([(1, "order-a"), (2, "order-b"), (1, "order-c"), (4
 payments = env.from_collection([(2, "pay-x"), (1, "pay-y"), (3, "pay-z")], pair)
 connected = orders.connect(payments).key_by(lambda o: o[0], lambda p: p[0], key_type=Types.INT())
 
-for match in connected.flat_map(Join(), Types.TUPLE([Types.INT(), Types.STRING(), Types.STRING()])) \
-        .execute_and_collect():
+for match in connected.flat_map(
+    Join(), Types.TUPLE([Types.INT(), Types.STRING(), Types.STRING()])
+).execute_and_collect():
     print("match", match)
 for tally in orders.key_by(lambda o: o[0]).connect(payments.key_by(lambda p: p[0])).map(Tally()).execute_and_collect():
     print("tally", tally)

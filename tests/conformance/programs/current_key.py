@@ -5,7 +5,6 @@ from flintstream.datastream import KeyedProcessFunction, StreamExecutionEnvironm
 
 
 class ShowKey(KeyedProcessFunction):
-
     def process_element(self, value, ctx):
         key = ctx.get_current_key()
         yield "%s %r" % (type(key).__name__, key)

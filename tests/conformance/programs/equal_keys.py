@@ -6,7 +6,6 @@ from flintstream.datastream.state import ValueStateDescriptor
 
 
 class Count(KeyedProcessFunction):
-
     def open(self, runtime_context):
         self.n = runtime_context.get_state(ValueStateDescriptor("n", Types.INT()))
 

@@ -7,7 +7,6 @@ from flintstream.datastream.state import ValueStateDescriptor
 
 
 class Count(MapFunction):
-
     def open(self, runtime_context: RuntimeContext):
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
 
@@ -18,15 +17,22 @@ class Count(MapFunction):
 
 
 class Pair(KeySelector):
-
     def get_key(self, value):
         return value[0], value[1]
 
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
-data = [("a", 1, "a1-0"), ("b", 1, "b1-0"), ("a", 2, "a2-0"), ("a", 1, "a1-1"), ("b", 1, "b1-1"), ("a", 2, "a2-1"),
-        ("", 0, "empty-0"), ("", 0, "empty-1")]
+data = [
+    ("a", 1, "a1-0"),
+    ("b", 1, "b1-0"),
+    ("a", 2, "a2-0"),
+    ("a", 1, "a1-1"),
+    ("b", 1, "b1-1"),
+    ("a", 2, "a2-1"),
+    ("", 0, "empty-0"),
+    ("", 0, "empty-1"),
+]
 ds = env.from_collection(data, Types.TUPLE([Types.STRING(), Types.INT(), Types.STRING()]))
 
 keyed = [

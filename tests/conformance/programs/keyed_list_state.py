@@ -6,7 +6,6 @@ from flintstream.datastream.state import ListStateDescriptor
 
 
 class Buffer(KeyedProcessFunction):
-
     def open(self, runtime_context):
         self.items = runtime_context.get_list_state(ListStateDescriptor("items", Types.INT()))
 
@@ -25,11 +24,18 @@ class Buffer(KeyedProcessFunction):
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
-commands = [("k", "get", []), ("k", "add", [1]), ("k", "add", [2]), ("m", "add", [9]), ("k", "add_all", [3, 4]),
-            ("k", "update", [7, 8]), ("k", "add", [9]), ("k", "clear", []), ("m", "get", []), ("k", "add", [5]),
-            ("m", "update", [])]
-env.from_collection(commands) \
-    .key_by(lambda c: c[0]) \
-    .process(Buffer(), Types.STRING()) \
-    .print()
+commands = [
+    ("k", "get", []),
+    ("k", "add", [1]),
+    ("k", "add", [2]),
+    ("m", "add", [9]),
+    ("k", "add_all", [3, 4]),
+    ("k", "update", [7, 8]),
+    ("k", "add", [9]),
+    ("k", "clear", []),
+    ("m", "get", []),
+    ("k", "add", [5]),
+    ("m", "update", []),
+]
+env.from_collection(commands).key_by(lambda c: c[0]).process(Buffer(), Types.STRING()).print()
 env.execute()

@@ -6,7 +6,6 @@ from flintstream.datastream.state import MapStateDescriptor
 
 
 class Exercise(KeyedProcessFunction):
-
     def open(self, runtime_context):
         self.m = runtime_context.get_map_state(MapStateDescriptor("m", Types.STRING(), Types.INT()))
 

@@ -6,13 +6,11 @@ from flintstream.datastream.state import AggregatingStateDescriptor, ReducingSta
 
 
 class Longest(ReduceFunction):
-
     def reduce(self, value1, value2):
         return value2 if len(value2) > len(value1) else value1
 
 
 class Mean(AggregateFunction):
-
     def create_accumulator(self):
         return 0, 0
 
@@ -27,14 +25,14 @@ class Mean(AggregateFunction):
 
 
 class Summary(KeyedProcessFunction):
-
     def open(self, runtime_context):
         self.total = runtime_context.get_reducing_state(
-            ReducingStateDescriptor("total", lambda a, b: a + b, Types.INT()))
-        self.longest = runtime_context.get_reducing_state(
-            ReducingStateDescriptor("longest", Longest(), Types.STRING()))
+            ReducingStateDescriptor("total", lambda a, b: a + b, Types.INT())
+        )
+        self.longest = runtime_context.get_reducing_state(ReducingStateDescriptor("longest", Longest(), Types.STRING()))
         self.mean = runtime_context.get_aggregating_state(
-            AggregatingStateDescriptor("mean", Mean(), Types.TUPLE([Types.INT(), Types.INT()])))
+            AggregatingStateDescriptor("mean", Mean(), Types.TUPLE([Types.INT(), Types.INT()]))
+        )
 
     def process_element(self, value, ctx):
         if value[1] == "reset":
@@ -51,10 +49,17 @@ class Summary(KeyedProcessFunction):
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
-data = [("x", "aa"), ("y", "hello"), ("x", "b"), ("x", "ccc"), ("y", "hi"), ("x", "reset"), ("x", "dddd"),
-        ("y", "wonder")]
-env.from_collection(data, Types.TUPLE([Types.STRING(), Types.STRING()])) \
-    .key_by(lambda t: t[0], key_type=Types.STRING()) \
-    .process(Summary(), Types.STRING()) \
-    .print()
+data = [
+    ("x", "aa"),
+    ("y", "hello"),
+    ("x", "b"),
+    ("x", "ccc"),
+    ("y", "hi"),
+    ("x", "reset"),
+    ("x", "dddd"),
+    ("y", "wonder"),
+]
+env.from_collection(data, Types.TUPLE([Types.STRING(), Types.STRING()])).key_by(
+    lambda t: t[0], key_type=Types.STRING()
+).process(Summary(), Types.STRING()).print()
 env.execute()

@@ -7,7 +7,6 @@ from flintstream.datastream.state import ListStateDescriptor, ValueStateDescript
 
 
 class Deduplicate(FilterFunction):
-
     def open(self, runtime_context):
         self.seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.BOOLEAN()))
 
@@ -19,7 +18,6 @@ class Deduplicate(FilterFunction):
 
 
 class Difference(MapFunction):
-
     def open(self, runtime_context):
         self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.DOUBLE()))
 
@@ -30,7 +28,6 @@ class Difference(MapFunction):
 
 
 class InThrees(FlatMapFunction):
-
     def open(self, runtime_context):
         self.waiting = runtime_context.get_list_state(ListStateDescriptor("waiting", Types.PICKLED_BYTE_ARRAY()))
 

@@ -9,7 +9,6 @@ AUDIT = OutputTag("audit", Types.STRING())
 
 
 class Watch(KeyedProcessFunction):
-
     def __init__(self, limit):
         self.limit = limit
 
@@ -32,8 +31,7 @@ ds = env.from_collection([("acc1", 40), ("acc2", 10), ("acc1", 70), ("acc2", 95)
 totals = ds.key_by(lambda t: t[0], key_type=Types.STRING()).process(Watch(100), pair)
 totals.print("total")
 totals.get_side_output(AUDIT).print("audit")
-totals.get_side_output(ALERTS) \
-    .key_by(lambda r: r.account) \
-    .reduce(lambda a, b: Row(account=a.account, total=max(a.total, b.total))) \
-    .print("alert")
+totals.get_side_output(ALERTS).key_by(lambda r: r.account).reduce(
+    lambda a, b: Row(account=a.account, total=max(a.total, b.total))
+).print("alert")
 env.execute()

@@ -6,10 +6,8 @@ from flintstream.datastream.state import ValueStateDescriptor
 
 
 class RunningAverage(KeyedProcessFunction):
-
     def open(self, runtime_context: RuntimeContext):
-        self.sum = runtime_context.get_state(
-            ValueStateDescriptor("average", Types.TUPLE([Types.LONG(), Types.LONG()])))
+        self.sum = runtime_context.get_state(ValueStateDescriptor("average", Types.TUPLE([Types.LONG(), Types.LONG()])))
 
     def process_element(self, value, ctx: KeyedProcessFunction.Context):
         before = self.sum.value()
@@ -24,9 +22,7 @@ class RunningAverage(KeyedProcessFunction):
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
-env.from_collection([(1, 3), (1, 5), (2, 10), (1, 7), (2, 4), (1, 2), (1, 9)],
-                    Types.TUPLE([Types.LONG(), Types.LONG()])) \
-    .key_by(lambda t: t[0]) \
-    .process(RunningAverage()) \
-    .print()
+env.from_collection(
+    [(1, 3), (1, 5), (2, 10), (1, 7), (2, 4), (1, 2), (1, 9)], Types.TUPLE([Types.LONG(), Types.LONG()])
+).key_by(lambda t: t[0]).process(RunningAverage()).print()
 env.execute("averages")

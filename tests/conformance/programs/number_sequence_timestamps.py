@@ -7,13 +7,11 @@ from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 
 
 class Thousands(TimestampAssigner):
-
     def extract_timestamp(self, value, record_timestamp):
         return value * 1000
 
 
 class Show(ProcessFunction):
-
     def process_element(self, value, ctx):
         yield "%d at %s" % (value, ctx.timestamp())
 
@@ -23,8 +21,8 @@ env.set_parallelism(1)
 plain = env.from_source(NumberSequenceSource(7, 7), WatermarkStrategy.no_watermarks(), "one", Types.LONG())
 for line in plain.process(Show(), Types.STRING()).execute_and_collect():
     print(line)
-timed = env.from_source(NumberSequenceSource(-1, 3), WatermarkStrategy.no_watermarks(), "timed", Types.LONG()) \
-    .assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Thousands()))
+timed = env.from_source(
+    NumberSequenceSource(-1, 3), WatermarkStrategy.no_watermarks(), "timed", Types.LONG()
+).assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Thousands()))
 for line in timed.process(Show(), Types.STRING()).execute_and_collect():
     print(line)

@@ -6,7 +6,6 @@ from flintstream.datastream.functions import MapFunction
 
 
 class Parallelism(MapFunction):
-
     def __init__(self, label):
         self.label = label
 
@@ -25,10 +24,15 @@ source = env.from_collection(["x", "y"], Types.STRING())
 
 
 def build():
-    return source.map(Parallelism("default"), Types.STRING()) \
-        .map(Parallelism("own"), Types.STRING()).set_parallelism(3) \
-        .map(Parallelism("single"), Types.STRING()).force_non_parallel() \
-        .map(Parallelism("last"), Types.STRING()).set_max_parallelism(64)
+    return (
+        source.map(Parallelism("default"), Types.STRING())
+        .map(Parallelism("own"), Types.STRING())
+        .set_parallelism(3)
+        .map(Parallelism("single"), Types.STRING())
+        .force_non_parallel()
+        .map(Parallelism("last"), Types.STRING())
+        .set_max_parallelism(64)
+    )
 
 
 for value in build().execute_and_collect():

@@ -6,7 +6,6 @@ from flintstream.datastream.functions import KeySelector, MapFunction, Partition
 
 
 class Where(MapFunction):
-
     def open(self, runtime_context):
         self.index = runtime_context.get_index_of_this_subtask()
 
@@ -15,13 +14,11 @@ class Where(MapFunction):
 
 
 class ByLength(Partitioner):
-
     def partition(self, key, num_partitions):
         return key % num_partitions
 
 
 class Length(KeySelector):
-
     def get_key(self, value):
         return len(value)
 
@@ -30,6 +27,7 @@ env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(2)
 words = env.from_collection(["a", "bb", "ccc", "dddd", "eeeee", "ff"], Types.STRING())
 words.partition_custom(ByLength(), Length()).map(Where(), Types.STRING()).print("class")
-words.partition_custom(lambda key, n: 0 if key < "d" else n - 1, lambda w: w[0]) \
-    .map(Where(), Types.STRING()).print("function")
+words.partition_custom(lambda key, n: 0 if key < "d" else n - 1, lambda w: w[0]).map(Where(), Types.STRING()).print(
+    "function"
+)
 env.execute()

@@ -6,7 +6,6 @@ from flintstream.datastream.functions import MapFunction
 
 
 class Where(MapFunction):
-
     def open(self, runtime_context):
         self.index = runtime_context.get_index_of_this_subtask()
 

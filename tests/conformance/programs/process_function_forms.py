@@ -6,7 +6,6 @@ from flintstream.datastream.functions import FlatMapFunction
 
 
 class Yields(ProcessFunction):
-
     def process_element(self, value, ctx):
         if value > 1:
             yield value
@@ -14,14 +13,12 @@ class Yields(ProcessFunction):
 
 
 class Returns(ProcessFunction):
-
     def process_element(self, value, ctx):
         if value > 10:
             return [value, -value]
 
 
 class Words(FlatMapFunction):
-
     def flat_map(self, value):
         if value > 0:
             return iter(["p%d" % value] * 2)
@@ -32,9 +29,7 @@ class Words(FlatMapFunction):
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
-env.from_collection([1, 2, 3], Types.INT()) \
-    .process(Yields(), Types.INT()) \
-    .process(Returns(), Types.INT()) \
-    .flat_map(Words(), Types.STRING()) \
-    .print()
+env.from_collection([1, 2, 3], Types.INT()).process(Yields(), Types.INT()).process(Returns(), Types.INT()).flat_map(
+    Words(), Types.STRING()
+).print()
 env.execute()

@@ -9,7 +9,6 @@ anything = OutputTag("anything")
 
 
 class Split(ProcessFunction):
-
     def process_element(self, value, ctx):
         if value < 3:
             yield small, value

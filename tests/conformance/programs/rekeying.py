@@ -6,7 +6,6 @@ from flintstream.datastream.state import MapStateDescriptor, ValueStateDescripto
 
 
 class PerUser(KeyedProcessFunction):
-
     def open(self, runtime_context):
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.INT()))
 
@@ -17,7 +16,6 @@ class PerUser(KeyedProcessFunction):
 
 
 class PerCountry(KeyedProcessFunction):
-
     def open(self, runtime_context):
         # the same name as in the other function: another state
         self.count = runtime_context.get_map_state(MapStateDescriptor("count", Types.STRING(), Types.INT()))
@@ -31,10 +29,7 @@ class PerCountry(KeyedProcessFunction):
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 clicks = [("ann", "no"), ("bob", "fi"), ("ann", "no"), ("cid", "no"), ("bob", "no"), ("ann", "fi"), ("cid", "no")]
-env.from_collection(clicks) \
-    .key_by(lambda c: c[0]) \
-    .process(PerUser()) \
-    .key_by(lambda c: c[1]) \
-    .process(PerCountry(), Types.STRING()) \
-    .print()
+env.from_collection(clicks).key_by(lambda c: c[0]).process(PerUser()).key_by(lambda c: c[1]).process(
+    PerCountry(), Types.STRING()
+).print()
 env.execute()

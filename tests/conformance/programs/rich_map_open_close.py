@@ -6,15 +6,16 @@ from flintstream.datastream.functions import FilterFunction, FlatMapFunction, Ma
 
 
 class Prefix(MapFunction):
-
     def __init__(self, prefix):
         self.prefix = prefix
         self.seen = None
 
     def open(self, runtime_context):
         self.seen = 0
-        self.who = "%d/%d" % (runtime_context.get_index_of_this_subtask(),
-                              runtime_context.get_number_of_parallel_subtasks())
+        self.who = "%d/%d" % (
+            runtime_context.get_index_of_this_subtask(),
+            runtime_context.get_number_of_parallel_subtasks(),
+        )
         self.suffix = runtime_context.get_job_parameter("suffix", "?")
         self.missing = runtime_context.get_job_parameter("missing", "default")
 
@@ -27,7 +28,6 @@ class Prefix(MapFunction):
 
 
 class Repeat(FlatMapFunction):
-
     def open(self, runtime_context):
         self.times = int(runtime_context.get_job_parameter("times", "1"))
 
@@ -36,7 +36,6 @@ class Repeat(FlatMapFunction):
 
 
 class EveryOther(FilterFunction):
-
     def open(self, runtime_context):
         self.count = 0
 
@@ -48,9 +47,7 @@ class EveryOther(FilterFunction):
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 env.get_config().set_global_job_parameters({"suffix": "!", "times": "3"})
-env.from_collection(["a", "b", "c"], Types.STRING()) \
-    .flat_map(Repeat(), Types.STRING()) \
-    .filter(EveryOther()) \
-    .map(Prefix("<"), Types.STRING()) \
-    .print()
+env.from_collection(["a", "b", "c"], Types.STRING()).flat_map(Repeat(), Types.STRING()).filter(EveryOther()).map(
+    Prefix("<"), Types.STRING()
+).print()
 env.execute()

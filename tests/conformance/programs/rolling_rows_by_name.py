@@ -6,8 +6,9 @@ from flintstream.datastream import StreamExecutionEnvironment
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 sale = Types.ROW_NAMED(["shop", "amount", "clerk"], [Types.STRING(), Types.LONG(), Types.STRING()])
-ds = env.from_collection([("north", 5, "x"), ("south", 2, "y"), ("north", 3, "z"), ("south", 8, "w"),
-                          ("north", 9, "v")], sale)
+ds = env.from_collection(
+    [("north", 5, "x"), ("south", 2, "y"), ("north", 3, "z"), ("south", 8, "w"), ("north", 9, "v")], sale
+)
 keyed = ds.key_by(lambda row: row["shop"], key_type=Types.STRING())
 
 keyed.sum("amount").print("sum")

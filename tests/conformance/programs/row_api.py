@@ -31,8 +31,9 @@ except AttributeError:
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
-ds = env.from_collection([changed, Row.of_kind(RowKind.DELETE, 2, "two"), Row(3, "three")],
-                         Types.ROW([Types.INT(), Types.STRING()]))
+ds = env.from_collection(
+    [changed, Row.of_kind(RowKind.DELETE, 2, "two"), Row(3, "three")], Types.ROW([Types.INT(), Types.STRING()])
+)
 ds.print()
 env.execute()
 for row in ds.map(lambda r: (str(r.get_row_kind()), r[0])).execute_and_collect():

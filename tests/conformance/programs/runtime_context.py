@@ -5,7 +5,6 @@ from flintstream.datastream import ProcessFunction, StreamExecutionEnvironment
 
 
 class Report(ProcessFunction):
-
     def open(self, runtime_context):
         self.lines = [
             "parallelism %d" % runtime_context.get_number_of_parallel_subtasks(),

@@ -6,25 +6,23 @@ from flintstream.datastream import ProcessFunction, StreamExecutionEnvironment
 
 
 class SecondField(TimestampAssigner):
-
     def extract_timestamp(self, value, record_timestamp):
         return value[1]
 
 
 class Show(ProcessFunction):
-
     def process_element(self, value, ctx: ProcessFunction.Context):
         yield "%s at %s" % (value, ctx.timestamp())
 
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
-ds = env.from_collection([("a", 1000), ("b", 3000), ("c", 2000), ("d", -5)],
-                         Types.TUPLE([Types.STRING(), Types.LONG()]))
+ds = env.from_collection(
+    [("a", 1000), ("b", 3000), ("c", 2000), ("d", -5)], Types.TUPLE([Types.STRING(), Types.LONG()])
+)
 ds.process(Show(), Types.STRING()).print("none")
 env.execute()
-strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5)) \
-    .with_timestamp_assigner(SecondField())
+strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5)).with_timestamp_assigner(SecondField())
 timed = ds.assign_timestamps_and_watermarks(strategy)
 timed.process(Show(), Types.STRING()).print("given")
 env.execute()

@@ -6,7 +6,6 @@ from flintstream.datastream import KeyedProcessFunction, ProcessFunction, Stream
 
 
 class Field(TimestampAssigner):
-
     def __init__(self, index):
         self.index = index
 
@@ -15,19 +14,16 @@ class Field(TimestampAssigner):
 
 
 class AddHour(TimestampAssigner):
-
     def extract_timestamp(self, value, record_timestamp):
         return record_timestamp + 3600000
 
 
 class ShowKeyed(KeyedProcessFunction):
-
     def process_element(self, value, ctx: KeyedProcessFunction.Context):
         yield "%s %s at %s" % (ctx.get_current_key(), value[1], ctx.timestamp())
 
 
 class Show(ProcessFunction):
-
     def process_element(self, value, ctx):
         yield "%s at %s" % (value, ctx.timestamp())
 
@@ -43,7 +39,6 @@ for line in keyed.process(ShowKeyed(), Types.STRING()).execute_and_collect():
     print(line)
 for line in keyed.sum(1).process(Show(), Types.STRING()).execute_and_collect():
     print("sum", line)
-again = timed.assign_timestamps_and_watermarks(
-    WatermarkStrategy.no_watermarks().with_timestamp_assigner(AddHour()))
+again = timed.assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks().with_timestamp_assigner(AddHour()))
 for line in again.process(Show(), Types.STRING()).execute_and_collect():
     print("again", line)

@@ -26,8 +26,9 @@ cases = [
     ("Row untyped", Row("a", 1), None),
 ]
 for label, value, type_info in cases:
-    env.from_collection([0], Types.INT()).map(lambda _, v=value: v, type_info).rebalance() \
-        .map(see, Types.STRING()).print(label)
+    env.from_collection([0], Types.INT()).map(lambda _, v=value: v, type_info).rebalance().map(
+        see, Types.STRING()
+    ).print(label)
 sources = [
     ("source, tuple as ROW", ("a", 1), Types.ROW([Types.STRING(), Types.INT()])),
     ("source, tuple as ROW_NAMED", ("a", 1), Types.ROW_NAMED(["s", "n"], [Types.STRING(), Types.INT()])),

@@ -21,10 +21,13 @@ cases = [
     ("big_dec", Types.BIG_DEC(), [decimal.Decimal("1.50"), decimal.Decimal("-0.000001")]),
     ("date", Types.SQL_DATE(), [datetime.date(2020, 2, 29), datetime.date(1970, 1, 1)]),
     ("time", Types.SQL_TIME(), [datetime.time(0, 0, 0), datetime.time(23, 59, 58)]),
-    ("timestamp", Types.SQL_TIMESTAMP(), [datetime.datetime(2020, 2, 29, 1, 2, 3),
-                                          datetime.datetime(2020, 2, 29, 1, 2, 3, 456000)]),
+    (
+        "timestamp",
+        Types.SQL_TIMESTAMP(),
+        [datetime.datetime(2020, 2, 29, 1, 2, 3), datetime.datetime(2020, 2, 29, 1, 2, 3, 456000)],
+    ),
 ]
 for label, type_info, values in cases:
     env.from_collection(values, type_info).map(lambda v: v, type_info).print(label)
-env.from_collection([10 ** 30, -10 ** 30], Types.BIG_INT()).print("big_int")
+env.from_collection([10**30, -(10**30)], Types.BIG_INT()).print("big_int")
 env.execute("types")

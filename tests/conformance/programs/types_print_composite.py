@@ -13,8 +13,17 @@ cases = [
     ("list", Types.LIST(Types.INT()), [[1, 2, 3], []]),
     ("strings", Types.LIST(Types.STRING()), [["a", "b c"], [""]]),
     ("map", Types.MAP(Types.STRING(), Types.INT()), [{"k": 1}, {}]),
-    ("nested", Types.ROW([Types.INT(), Types.ROW([Types.STRING(), Types.LIST(Types.DOUBLE())]),
-                          Types.TUPLE([Types.INT(), Types.INT()])]), [Row(1, Row("in", [1.0, 2.5]), (3, 4))]),
+    (
+        "nested",
+        Types.ROW(
+            [
+                Types.INT(),
+                Types.ROW([Types.STRING(), Types.LIST(Types.DOUBLE())]),
+                Types.TUPLE([Types.INT(), Types.INT()]),
+            ]
+        ),
+        [Row(1, Row("in", [1.0, 2.5]), (3, 4))],
+    ),
     ("pickled", Types.PICKLED_BYTE_ARRAY(), [("a", [1]), {"b": 2}, "text", 7]),
 ]
 for label, type_info, values in cases:

@@ -4,12 +4,30 @@ from flintstream.common import Types
 from flintstream.datastream import StreamExecutionEnvironment
 
 for type_info in [
-    Types.STRING(), Types.INT(), Types.LONG(), Types.DOUBLE(), Types.FLOAT(), Types.BOOLEAN(), Types.BYTE(),
-    Types.SHORT(), Types.CHAR(), Types.BIG_INT(), Types.BIG_DEC(), Types.SQL_DATE(), Types.SQL_TIME(),
-    Types.SQL_TIMESTAMP(), Types.INSTANT(), Types.PICKLED_BYTE_ARRAY(), Types.PRIMITIVE_ARRAY(Types.INT()),
-    Types.BASIC_ARRAY(Types.STRING()), Types.OBJECT_ARRAY(Types.STRING()), Types.LIST(Types.INT()),
-    Types.MAP(Types.STRING(), Types.INT()), Types.TUPLE([Types.STRING(), Types.INT()]),
-    Types.ROW([Types.STRING(), Types.INT()]), Types.ROW_NAMED(["a", "b"], [Types.STRING(), Types.INT()]),
+    Types.STRING(),
+    Types.INT(),
+    Types.LONG(),
+    Types.DOUBLE(),
+    Types.FLOAT(),
+    Types.BOOLEAN(),
+    Types.BYTE(),
+    Types.SHORT(),
+    Types.CHAR(),
+    Types.BIG_INT(),
+    Types.BIG_DEC(),
+    Types.SQL_DATE(),
+    Types.SQL_TIME(),
+    Types.SQL_TIMESTAMP(),
+    Types.INSTANT(),
+    Types.PICKLED_BYTE_ARRAY(),
+    Types.PRIMITIVE_ARRAY(Types.INT()),
+    Types.BASIC_ARRAY(Types.STRING()),
+    Types.OBJECT_ARRAY(Types.STRING()),
+    Types.LIST(Types.INT()),
+    Types.MAP(Types.STRING(), Types.INT()),
+    Types.TUPLE([Types.STRING(), Types.INT()]),
+    Types.ROW([Types.STRING(), Types.INT()]),
+    Types.ROW_NAMED(["a", "b"], [Types.STRING(), Types.INT()]),
 ]:
     print(type_info)
 

@@ -7,9 +7,9 @@ env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 
 words = ["héllo", "Straße", "日本語", "emoji 🎉", "קצה", "e\u0301"]
-env.from_collection(words, Types.STRING()) \
-    .map(lambda w: (w.upper(), len(w)), Types.TUPLE([Types.STRING(), Types.INT()])) \
-    .print()
+env.from_collection(words, Types.STRING()).map(
+    lambda w: (w.upper(), len(w)), Types.TUPLE([Types.STRING(), Types.INT()])
+).print()
 env.execute()
 
 row = Types.ROW_NAMED(["name", "age", "tags"], [Types.STRING(), Types.INT(), Types.LIST(Types.STRING())])

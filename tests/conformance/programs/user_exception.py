@@ -13,7 +13,6 @@ def divide(value):
 
 
 class Broken(MapFunction):
-
     def open(self, runtime_context):
         raise RuntimeError("cannot open")
 

@@ -13,9 +13,11 @@ def split(line):
 
 
 words = env.from_collection(["a b a c", "b a", "c c c d"], Types.STRING()).flat_map(split, Types.STRING())
-counts = words.map(lambda w: (w, 1), Types.TUPLE([Types.STRING(), Types.INT()])) \
-    .key_by(lambda t: t[0], key_type=Types.STRING()) \
+counts = (
+    words.map(lambda w: (w, 1), Types.TUPLE([Types.STRING(), Types.INT()]))
+    .key_by(lambda t: t[0], key_type=Types.STRING())
     .sum(1)
+)
 
 with counts.execute_and_collect() as results:
     for word, count in results:

@@ -6,20 +6,17 @@ from flintstream.datastream.functions import FlatMapFunction, KeySelector, Reduc
 
 
 class Tokenizer(FlatMapFunction):
-
     def flat_map(self, value):
         for token in value.lower().replace(",", " ").replace(".", " ").split():
             yield Row(word=token, count=1)
 
 
 class ByWord(KeySelector):
-
     def get_key(self, value):
         return value.word
 
 
 class Add(ReduceFunction):
-
     def reduce(self, value1, value2):
         return Row(word=value1.word, count=value1.count + value2.count)
 
@@ -29,9 +26,7 @@ def main():
     env.set_parallelism(2)
     row = Types.ROW_NAMED(["word", "count"], [Types.STRING(), Types.LONG()])
     text = env.from_collection(["The cat, the dog.", "A dog and a cat.", "The end."], Types.STRING())
-    counts = text.flat_map(Tokenizer(), output_type=row) \
-        .key_by(ByWord(), key_type=Types.STRING()) \
-        .reduce(Add())
+    counts = text.flat_map(Tokenizer(), output_type=row).key_by(ByWord(), key_type=Types.STRING()).reduce(Add())
     counts.print()
     env.execute("word_count_classes")
 

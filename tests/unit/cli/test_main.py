@@ -38,8 +38,7 @@ def test_run_gives_the_script_its_arguments_and_its_folder(job: Path) -> None:
     result = flint("run", "-p", "3", "-D", "a.b=c=d", str(job), "x", "-p", "9", "--flag")
     assert result.exit_code == 0, result.output
     assert result.output.strip() == (
-        '["__main__", ["x", "-p", "9", "--flag"], "from beside", '
-        '{"a.b": "c=d", "parallelism.default": "3"}, null]'
+        '["__main__", ["x", "-p", "9", "--flag"], "from beside", {"a.b": "c=d", "parallelism.default": "3"}, null]'
     )
     assert (sys.argv[:], sys.path[:], dict(os.environ)) == before
 

@@ -39,9 +39,7 @@ def test_an_unknown_module_says_what_is_missing() -> None:
         import pyflink.nothing  # noqa: F401
 
 
-def test_an_installed_pyflink_is_hidden_and_comes_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installed_pyflink_is_hidden_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pyflink").mkdir()
     (tmp_path / "pyflink" / "__init__.py").write_text("INSTALLED = True\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -121,9 +121,7 @@ def test_a_strategy_is_an_immutable_description() -> None:
     assert not full.has_built_in_generator
     assert WatermarkStrategy.for_monotonous_timestamps().has_built_in_generator
     assert base.with_timestamp_assigner(First()).timestamp_assigner.extract_timestamp((7,), 0) == 7  # type: ignore[union-attr]
-    assert base.with_watermark_alignment("g", Duration.of_seconds(1)).alignment == WatermarkAlignment(
-        "g", 1000, 1000
-    )
+    assert base.with_watermark_alignment("g", Duration.of_seconds(1)).alignment == WatermarkAlignment("g", 1000, 1000)
     assert type(WatermarkStrategy.no_watermarks().create_generator()) is NoWatermarks
     with pytest.raises(TypeError):
         WatermarkStrategy.for_generator(EveryEvent())  # type: ignore[arg-type]

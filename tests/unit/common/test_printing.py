@@ -88,9 +88,7 @@ PRINTED = [
     (Types.TUPLE(MIXED), (1, "a", 1e10, True), "(1,a,1.0E10,true)"),
     (Types.TUPLE([Types.STRING()]), ("x",), "(x)"),
     (
-        Types.TUPLE(
-            [Types.ROW([Types.INT()]), Types.PRIMITIVE_ARRAY(Types.INT()), Types.LIST(Types.STRING())]
-        ),
+        Types.TUPLE([Types.ROW([Types.INT()]), Types.PRIMITIVE_ARRAY(Types.INT()), Types.LIST(Types.STRING())]),
         (Row(1), [1, 2], ["x"]),
         "(+I[1],[1, 2],[x])",
     ),

@@ -271,9 +271,7 @@ def test_a_collection_is_not_parallel(numbers: DataStream) -> None:
 
 
 def test_what_is_no_operator_has_no_settings(numbers: DataStream) -> None:
-    with pytest.raises(
-        InvalidProgramException, match=r"name\(\) is for operators.*partitioning \(rebalance\)"
-    ):
+    with pytest.raises(InvalidProgramException, match=r"name\(\) is for operators.*partitioning \(rebalance\)"):
         numbers.rebalance().name("x")
     with pytest.raises(InvalidProgramException, match="is a union"):
         numbers.union(numbers).set_parallelism(2)

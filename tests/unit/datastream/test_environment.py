@@ -177,9 +177,7 @@ def test_settings_refuse(method: str, value: Any, error: type[Exception]) -> Non
 
 
 def test_jars_are_not_used() -> None:
-    with pytest.warns(
-        UserWarning, match=r"add_jars: Flintstream does not use Flink's jars \(file:///a.jar\)"
-    ):
+    with pytest.warns(UserWarning, match=r"add_jars: Flintstream does not use Flink's jars \(file:///a.jar\)"):
         new().add_jars("file:///a.jar")
 
 
@@ -196,9 +194,7 @@ def test_from_collection(env: StreamExecutionEnvironment) -> None:
 
 
 def test_from_collection_converts_elements(env: StreamExecutionEnvironment) -> None:
-    recorded = source(
-        env.from_collection([("a", 1)], Types.ROW_NAMED(["k", "v"], [Types.STRING(), Types.INT()]))
-    )
+    recorded = source(env.from_collection([("a", 1)], Types.ROW_NAMED(["k", "v"], [Types.STRING(), Types.INT()])))
     assert recorded.source._values[0]["k"] == "a"
 
 
@@ -280,11 +276,7 @@ def test_nothing_recorded(env: StreamExecutionEnvironment) -> None:
 
 
 def test_the_graph_follows_the_settings() -> None:
-    env = (
-        new(Configuration.from_dict({"pipeline.name": "configured"}))
-        .set_parallelism(3)
-        .set_max_parallelism(50)
-    )
+    env = new(Configuration.from_dict({"pipeline.name": "configured"})).set_parallelism(3).set_max_parallelism(50)
     env.from_sequence(1, 5).map(lambda x: x).print()
     graph = env.generate_stream_graph()
     assert (graph.job_name, graph.config.parallelism, graph.config.max_parallelism) == ("configured", 3, 50)

@@ -34,9 +34,7 @@ def test_a_program_is_run_once(env: StreamExecutionEnvironment, cluster: FakeClu
 
 
 def test_settings_of_the_job(env: StreamExecutionEnvironment, cluster: FakeCluster) -> None:
-    env.configure(
-        Configuration.from_dict({"my.key": 5, "python.files": "a.py,b.zip", "python.archives": "m.zip#m"})
-    )
+    env.configure(Configuration.from_dict({"my.key": 5, "python.files": "a.py,b.zip", "python.archives": "m.zip#m"}))
     env.get_config().set_global_job_parameters({"k": "v"})
     env.set_runtime_mode(RuntimeExecutionMode.AUTOMATIC)
     env.add_python_file("c.py")
@@ -99,9 +97,7 @@ def test_collecting(env: StreamExecutionEnvironment, cluster: FakeCluster) -> No
     assert cluster.submitted[0][1].job_name == "DataStream Collect"
 
 
-def test_collecting_raises_the_failure_at_the_end(
-    env: StreamExecutionEnvironment, cluster: FakeCluster
-) -> None:
+def test_collecting_raises_the_failure_at_the_end(env: StreamExecutionEnvironment, cluster: FakeCluster) -> None:
     cluster.records = [1]
     cluster.error = RuntimeError("it broke")
     results = env.from_collection([1]).execute_and_collect("named")

@@ -103,9 +103,7 @@ def test_descriptors() -> None:
     assert (value.name, value.get_name(), value.type_info, value.default_value) == ("v", "v", Types.LONG(), 0)
     assert ValueStateDescriptor("v", Types.LONG()).default_value is None
     assert ListStateDescriptor("l", Types.INT()).type_info == Types.LIST(Types.INT())
-    assert MapStateDescriptor("m", Types.INT(), Types.STRING()).type_info == Types.MAP(
-        Types.INT(), Types.STRING()
-    )
+    assert MapStateDescriptor("m", Types.INT(), Types.STRING()).type_info == Types.MAP(Types.INT(), Types.STRING())
     assert ReducingStateDescriptor("r", max, Types.INT()).get_reduce_function().reduce(1, 2) == 2
     function = Largest()
     assert ReducingStateDescriptor("r", function, Types.INT()).get_reduce_function() is function
@@ -138,12 +136,7 @@ def test_time_to_live() -> None:
     rocksdb = cleanup.get_rocksdb_compact_filter_cleanup_strategy()
     assert rocksdb is not None
     assert rocksdb.get_query_time_after_num_entries() == 1000
-    quiet = (
-        StateTtlConfig.new_builder(Time.seconds(5))
-        .cleanup_full_snapshot()
-        .disable_cleanup_in_background()
-        .build()
-    )
+    quiet = StateTtlConfig.new_builder(Time.seconds(5)).cleanup_full_snapshot().disable_cleanup_in_background().build()
     assert quiet.get_cleanup_strategies().in_full_snapshot()
     assert quiet.get_cleanup_strategies().get_incremental_cleanup_strategy() is None
     descriptor = ValueStateDescriptor("v", Types.INT())

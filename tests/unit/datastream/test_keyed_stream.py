@@ -98,9 +98,7 @@ def test_other_keys_start_from_the_stream_before(keyed: KeyedStream) -> None:
     assert again._transformation.inputs == keyed._transformation.inputs
 
 
-@pytest.mark.parametrize(
-    "method", ["shuffle", "rebalance", "rescale", "forward", "global_", "broadcast", "cache"]
-)
+@pytest.mark.parametrize("method", ["shuffle", "rebalance", "rescale", "forward", "global_", "broadcast", "cache"])
 def test_the_keys_decide_the_partitioning(keyed: KeyedStream, method: str) -> None:
     with pytest.raises(InvalidProgramException, match=rf"{method}\(\) is not possible on a keyed stream"):
         getattr(keyed, method)()

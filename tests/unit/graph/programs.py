@@ -40,9 +40,7 @@ def op(input: Transformation, name: str = "Map", **settings: Any) -> Transformat
     return _set(OneInputTransformation(input, name, None), settings)
 
 
-def co_op(
-    left: Transformation, right: Transformation, name: str = "Co-Map", **settings: Any
-) -> Transformation:
+def co_op(left: Transformation, right: Transformation, name: str = "Co-Map", **settings: Any) -> Transformation:
     return _set(TwoInputTransformation(left, right, name, None), settings)
 
 

@@ -20,9 +20,7 @@ from .programs import by, co_op, execution_graph, key_by, op, sink, source, word
 
 
 def two_vertices(sources: int, targets: int, partitioner: StreamPartitioner) -> ExecutionGraph:
-    return execution_graph(
-        op(by(source(parallelism=sources), partitioner), parallelism=targets), chaining=False
-    )
+    return execution_graph(op(by(source(parallelism=sources), partitioner), parallelism=targets), chaining=False)
 
 
 def wiring(graph: ExecutionGraph) -> list[list[int]]:

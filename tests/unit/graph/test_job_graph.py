@@ -34,16 +34,12 @@ def test_the_word_count_example_has_three_vertices() -> None:
 
 
 def test_a_straight_program_is_one_chain_also_through_an_explicit_forward() -> None:
-    assert chains(sink(op(by(source(), ForwardPartitioner())), "Out")) == [
-        "Source: Numbers -> Map -> Sink: Out"
-    ]
+    assert chains(sink(op(by(source(), ForwardPartitioner())), "Out")) == ["Source: Numbers -> Map -> Sink: Out"]
 
 
 def test_a_chain_is_a_tree_named_as_in_flink() -> None:
     mapped = op(source("X"))
-    assert chains(op(mapped, "Filter"), sink(mapped)) == [
-        "Source: X -> Map -> (Filter, Sink: Print to Std. Out)"
-    ]
+    assert chains(op(mapped, "Filter"), sink(mapped)) == ["Source: X -> Map -> (Filter, Sink: Print to Std. Out)"]
 
 
 def test_node_ids_are_in_topological_order_head_first_with_the_edges_inside() -> None:

@@ -22,10 +22,7 @@ from .programs import by, co_op, key_by, op, sink, source, stream_graph
 
 
 def strategies(graph: StreamGraph) -> list[tuple[str, str, str]]:
-    return [
-        (graph.nodes[e.source_id].name, graph.nodes[e.target_id].name, str(e.partitioner))
-        for e in graph.edges
-    ]
+    return [(graph.nodes[e.source_id].name, graph.nodes[e.target_id].name, str(e.partitioner)) for e in graph.edges]
 
 
 def test_an_empty_program_is_an_error() -> None:

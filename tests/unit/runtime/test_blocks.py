@@ -179,9 +179,7 @@ class TestChannelBuffer:
     @given(
         st.lists(
             st.one_of(
-                st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 9)), max_size=30).map(
-                    lambda r: ("timed", r)
-                ),
+                st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 9)), max_size=30).map(lambda r: ("timed", r)),
                 st.lists(st.binary(max_size=3), max_size=30).map(lambda r: ("plain", r)),
                 st.integers(0, 9).map(lambda t: ("mark", t)),
                 st.just(("flush", None)),

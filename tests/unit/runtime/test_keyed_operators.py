@@ -86,9 +86,7 @@ class TestReduce:
     @pytest.mark.parametrize("batch_size", [None, 1, 2])
     @pytest.mark.parametrize("through_blocks", [False, True])
     def test_rolling_results(self, batch_size: int | None, through_blocks: bool) -> None:
-        with OneInputOperatorHarness(
-            Sum(), first, batch_size=batch_size, through_blocks=through_blocks
-        ) as harness:
+        with OneInputOperatorHarness(Sum(), first, batch_size=batch_size, through_blocks=through_blocks) as harness:
             harness.process_elements(RECORDS, timestamps=[1, 2, 3, 4, 5])
             assert harness.output_with_timestamps == [
                 (("a", 1), 1),
@@ -99,9 +97,7 @@ class TestReduce:
             ]
 
     def test_a_plain_callable(self) -> None:
-        with OneInputOperatorHarness(
-            lambda a, b: a if a > b else b, lambda v: v % 2, kind="reduce"
-        ) as harness:
+        with OneInputOperatorHarness(lambda a, b: a if a > b else b, lambda v: v % 2, kind="reduce") as harness:
             harness.process_elements([1, 4, 3, 2])
             assert harness.output == [1, 4, 3, 4]
 

@@ -30,9 +30,7 @@ class Source:
         self.head = SourceFunctionOperator(function)
         deployed = OperatorDeployment(0, "0" * 32, "Source: F", self.head, None, {}, [])
         vertex = VertexDeployment(0, "Source: F", 0, 1, 128, [deployed], [], [[[]]], [0])
-        self.task = Task(
-            vertex, 0, JobInfo("0" * 32, "test"), SlotServices(self.notified.set), lambda *row: None
-        )
+        self.task = Task(vertex, 0, JobInfo("0" * 32, "test"), SlotServices(self.notified.set), lambda *row: None)
         self.output = RecordingOutput("Source: F", 0, None, through_blocks=False)
         self.head.setup(self.head.context, self.output)
         self.task.open()
@@ -141,9 +139,7 @@ def _shared(run: Callable[[Any], None]) -> Source:
     source.head = operator
     deployed = OperatorDeployment(0, "0" * 32, "Source: F", operator, None, {}, [])
     vertex = VertexDeployment(0, "Source: F", 0, 1, 128, [deployed], [], [[[]]], [0])
-    source.task = Task(
-        vertex, 0, JobInfo("0" * 32, "test"), SlotServices(source.notified.set), lambda *row: None
-    )
+    source.task = Task(vertex, 0, JobInfo("0" * 32, "test"), SlotServices(source.notified.set), lambda *row: None)
     source.output = RecordingOutput("Source: F", 0, None, through_blocks=False)
     operator.setup(operator.context, source.output)
     source.task.open()

@@ -88,9 +88,7 @@ class Source:
         if self.head.exhausted:
             self.task.finish_source()
         self.task.end_epoch()
-        return [
-            e.value if isinstance(e, Record) and e.timestamp is None else e for e in self.output.main.elements
-        ]
+        return [e.value if isinstance(e, Record) and e.timestamp is None else e for e in self.output.main.elements]
 
 
 ASCENDING = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value)

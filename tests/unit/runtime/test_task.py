@@ -105,9 +105,7 @@ class TestControlElements:
     def test_in_the_middle_of_a_block(self) -> None:
         log: list[Any] = []
         task, _ = make_task([Spy("a", log)], [[0]])
-        task.receive(
-            0, 0, block([1, 2, 3], (0, Watermark(1)), (2, Watermark(2)), (2, Watermark(3)), (3, Watermark(4)))
-        )
+        task.receive(0, 0, block([1, 2, 3], (0, Watermark(1)), (2, Watermark(2)), (2, Watermark(3)), (3, Watermark(4))))
         assert log == [
             ("a", "watermark", 1),
             ("a", [1, 2]),
@@ -231,9 +229,7 @@ class TestChain:
 
     def test_branches(self) -> None:
         log: list[Any] = []
-        task, _ = make_task(
-            [Spy("a", log), Spy("b", log), Spy("c", log)], [[0]], chained={0: [(1, None), (2, None)]}
-        )
+        task, _ = make_task([Spy("a", log), Spy("b", log), Spy("c", log)], [[0]], chained={0: [(1, None), (2, None)]})
         task.receive(0, 0, block([1], (1, Watermark(5))))
         assert log == [
             ("a", [1]),

@@ -128,9 +128,7 @@ def test_any_interleaving_follows_the_minimum_rule(steps: list[tuple[str, int, i
 
 
 @given(st.lists(st.tuples(st.integers(0, CHANNELS - 1), st.integers(-20, 20)), max_size=40), st.randoms())
-def test_the_order_between_channels_does_not_matter_in_the_end(
-    steps: list[tuple[int, int]], random: object
-) -> None:
+def test_the_order_between_channels_does_not_matter_in_the_end(steps: list[tuple[int, int]], random: object) -> None:
     def last(order: list[tuple[int, int]]) -> int:
         valve = WatermarkValve(range(CHANNELS))
         told = [valve.advance(*step) for step in order]

@@ -179,9 +179,7 @@ class TestKeyGroups:
 
     def test_the_targets_max_parallelism_counts(self) -> None:
         channels = Channels(KeyGroupPartitioner(identity), 3, max_parallelism=3).send(list(range(50)))
-        assert all(
-            key_group(value, 3) == target for target, vs in channels.received().items() for value in vs
-        )
+        assert all(key_group(value, 3) == target for target, vs in channels.received().items() for value in vs)
 
     def test_equal_keys_of_different_types_meet(self) -> None:
         channels = Channels(KeyGroupPartitioner(identity), 4).send([1, True, 1.0])
@@ -278,9 +276,7 @@ class TestCustom:
     ids=str,
 )
 class TestEveryWriter:
-    def test_control_elements_go_to_every_channel_behind_the_records(
-        self, partitioner: StreamPartitioner
-    ) -> None:
+    def test_control_elements_go_to_every_channel_behind_the_records(self, partitioner: StreamPartitioner) -> None:
         targets = [0] if isinstance(partitioner, ForwardPartitioner) else [0, 1]
         channels = Channels(partitioner, targets).send(list(range(40)))
         channels.writer.process_watermark(5)

@@ -50,9 +50,7 @@ def test_java_home_comes_before_path(tmp_path: Path) -> None:
     assert found == JavaRuntime(home / "bin" / "java", 21, "JAVA_HOME")
 
 
-def test_a_too_old_java_home_is_passed_over_with_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_too_old_java_home_is_passed_over_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     home, other = tmp_path / "home", tmp_path / "other"
     fake_java(home, "11.0.2")
     fake_java(other, "17.0.1")
@@ -85,9 +83,7 @@ OPENS = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 
 
 @pytest.mark.parametrize(("version", "opened"), [(17, f"<{OPENS}>"), (25, "")])
-def test_the_launcher_drops_what_java_lacks_and_nothing_else(
-    tmp_path: Path, version: int, opened: str
-) -> None:
+def test_the_launcher_drops_what_java_lacks_and_nothing_else(tmp_path: Path, version: int, opened: str) -> None:
     real = tmp_path / "the real" / "java"
     real.parent.mkdir()
     real.write_text("#!/bin/sh\nprintf '<%s>' \"$@\"\n")

@@ -16,12 +16,8 @@ from flintstream.spark.shipping import build_package_zip, ship_package
 def test_the_zip_can_be_imported_from(tmp_path: Path) -> None:
     path = build_package_zip(tmp_path / "package.zip")
     assert not [name for name in zipfile.ZipFile(path).namelist() if "__pycache__" in name]
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import cloudpickle, flintstream as f; print(f.__file__)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", code, str(path)], capture_output=True, text=True, check=True
-    )
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import cloudpickle, flintstream as f; print(f.__file__)"
+    done = subprocess.run([sys.executable, "-S", "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(str(path))
 
 

@@ -166,9 +166,7 @@ class TestChoice:
             def get_key(self, value: Any) -> int:
                 return len(value) + self.offset
 
-        with OneInputOperatorHarness(
-            lambda v, ctx: [ctx.get_current_key()], ByLength(), kind="process"
-        ) as harness:
+        with OneInputOperatorHarness(lambda v, ctx: [ctx.get_current_key()], ByLength(), kind="process") as harness:
             harness.process_element("abc")
             assert harness.output == [3]
 
@@ -184,9 +182,7 @@ class TestChoice:
 
     def test_a_key_of_another_subtask_is_refused(self) -> None:
         keys = {owner: next(k for k in range(999) if self._owner(k) == owner) for owner in (0, 1)}
-        with OneInputOperatorHarness(
-            lambda v: v, lambda v: v, kind="map", parallelism=2, subtask=1
-        ) as harness:
+        with OneInputOperatorHarness(lambda v: v, lambda v: v, kind="map", parallelism=2, subtask=1) as harness:
             harness.process_element(keys[1])
             with pytest.raises(ValueError, match=f"key {keys[0]} is in key group .* belongs to subtask 0"):
                 harness.process_element(keys[0])

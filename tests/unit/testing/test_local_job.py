@@ -44,9 +44,7 @@ def environment(parallelism: int) -> StreamExecutionEnvironment:
 
 
 def numbers(env: StreamExecutionEnvironment, last: int, strategy: WatermarkStrategy | None = None) -> Any:
-    return env.from_source(
-        NumberSequenceSource(1, last), strategy or WatermarkStrategy.no_watermarks(), "numbers"
-    )
+    return env.from_source(NumberSequenceSource(1, last), strategy or WatermarkStrategy.no_watermarks(), "numbers")
 
 
 def collected(stream: Any, **options: Any) -> list[Any]:
@@ -96,9 +94,7 @@ def test_a_keyed_count(parallelism: int, records_per_epoch: int) -> None:
 @pytest.mark.parametrize("records_per_epoch", [1, 2, 100])
 def test_epochs_do_not_change_a_single_channel(records_per_epoch: int) -> None:
     stream = numbers(environment(1), 20).map(lambda v: v * 2).filter(lambda v: v % 3 == 0)
-    assert collected(stream, records_per_epoch=records_per_epoch) == [
-        v for v in range(2, 41, 2) if v % 3 == 0
-    ]
+    assert collected(stream, records_per_epoch=records_per_epoch) == [v for v in range(2, 41, 2) if v % 3 == 0]
 
 
 def test_exchanges_between_different_parallelisms() -> None:

@@ -226,9 +226,7 @@ class SourceOperator(SourceHead):
         return any(split.reader.next_due() is None for split in self._open.values())
 
     def poll(self) -> bool:
-        return any(
-            [split.reader.next_due() is None and split.fetch_ahead() for split in self._open.values()]
-        )
+        return any([split.reader.next_due() is None and split.fetch_ahead() for split in self._open.values()])
 
     def next_due(self) -> float | None:
         dues = [due for due in (split.reader.next_due() for split in self._open.values()) if due is not None]

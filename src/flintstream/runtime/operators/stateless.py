@@ -41,9 +41,7 @@ class FilterOperator(FunctionOperator):
                 passed = Batch([value for value in records if function(value)])
             else:
                 kept = [bool(function(value)) for value in records]
-                passed = Batch(
-                    list(compress(batch.values, kept)), list(compress(batch.timestamps, kept))
-                )
+                passed = Batch(list(compress(batch.values, kept)), list(compress(batch.timestamps, kept)))
         except Exception as error:
             raise self.fault(error, record_at_fault(batch.values, records)) from error
         self.output.emit(passed)

@@ -201,9 +201,7 @@ class ReducingStateView(_StateView):
     def add(self, value: Any) -> None:
         """Reduces a value in."""
         previous = self._table.get(self._backend.current_key, _MISSING)
-        self._table[self._backend.current_key] = (
-            value if previous is _MISSING else self._reduce(previous, value)
-        )
+        self._table[self._backend.current_key] = value if previous is _MISSING else self._reduce(previous, value)
 
 
 class AggregatingStateView(_StateView):

@@ -51,8 +51,7 @@ class WatermarkValve:
     def all_idle(self) -> bool:
         """Whether every channel that has not ended is idle."""
         return bool(self._idle) and all(
-            channel in self._idle or watermark == MAX_WATERMARK
-            for channel, watermark in self._watermarks.items()
+            channel in self._idle or watermark == MAX_WATERMARK for channel, watermark in self._watermarks.items()
         )
 
     def _combined(self) -> int | None:
