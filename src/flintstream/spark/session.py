@@ -12,6 +12,7 @@ Starting is done once a process. What is set here and why:
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import sys
@@ -172,6 +173,8 @@ def _start_session(config: Mapping[str, str]) -> SparkSession:
             "Flintstream needs a classic Spark session: unset SPARK_REMOTE or spark.remote, and set spark.master."
         )
     _check_settings(config)
+    # A program that logs at INFO does not mean the connections to the JVM.
+    logging.getLogger("py4j").setLevel(logging.ERROR)
     variables = _jvm_environment()
     builder = SparkSession.builder
     for key, value in _settings(config, work_directory()).items():
