@@ -26,7 +26,7 @@ class Sizes:
     bare: tuple[int, int] = (1_000_000, 6_000_000)
     transform_with_state: tuple[int, int] = (100_000, 500_000)
     bytewax: tuple[int, int] | None = (200_000, 1_000_000)
-    pyflink: tuple[int, int] | None = (20_000, 120_000)
+    pyflink: tuple[int, int] | None = (20_000, 80_000)
     repeat: int = 3
 
 

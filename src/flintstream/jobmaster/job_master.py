@@ -267,7 +267,8 @@ class JobMaster:
                 most = max(most, new)
         for source in self._sources:
             source.epoch_done([vertex for vertex in vertices if vertex.vertex_id == source.vertex_id])
-        self._sizer.observe(seconds, most)
+        busy = max(sum(report.busy.values()) for report in reports)
+        self._sizer.observe(seconds, busy, most)
         self.progress.epoch(self._epoch, seconds, read, vertices, reports)
 
     def _verify(self, reports: list[EpochReport]) -> None:

@@ -21,15 +21,20 @@ class EpochSizer:
         self._target = target_seconds
         self.limit = first_limit
 
-    def observe(self, seconds: float, most_records: int) -> None:
-        """Takes in how long an epoch lasted, and the most records that a source subtask has read in it."""
-        factor = self._target / max(seconds, 1e-3)
+    def observe(self, seconds: float, busy_seconds: float, most_records: int) -> None:
+        """Takes in an epoch: how long it lasted, how long the busiest slot worked in it, and the most records that a
+        source subtask has read.
+
+        What an epoch costs besides the slots' work does not shrink with its records: slots get at least half of the
+        target, however dear that is, or a busy machine would make epochs ever smaller and gain nothing.
+        """
+        room = max(self._target - max(0.0, seconds - busy_seconds), self._target / 2)
+        factor = room / max(busy_seconds, 1e-4)
         full = most_records >= 0.9 * self.limit
-        if factor > 1.0 and not full:
-            return
-        if factor < 1.0 and not full:
-            # The limit was not what bound this epoch: go by the records that it really had.
-            if most_records == 0:
+        if not full:
+            # The limit was not what bound this epoch: there is no reason to raise it, and to lower it only if the
+            # records that the epoch really had were too many.
+            if factor >= 1.0 or most_records == 0:
                 return
             self.limit = min(self.limit, most_records)
         step = min(_STEP, max(1 / _STEP, factor))
