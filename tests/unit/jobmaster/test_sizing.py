@@ -24,7 +24,7 @@ def test_a_backlog_is_cut_into_epochs_of_the_target_duration():
 
 
 def test_a_slow_operator_slows_the_source():
-    limit, seconds = settled(target=1.0, seconds_a_record=1e-3, overhead=0.25)
+    limit, _seconds = settled(target=1.0, seconds_a_record=1e-3, overhead=0.25)
     assert limit == pytest.approx(750, rel=0.1)
 
 
