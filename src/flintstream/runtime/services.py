@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
+import time
 from collections.abc import Callable
 from typing import IO, Any
 
@@ -66,15 +67,23 @@ def _dumps(records: list[Any]) -> bytes:
         return data
 
 
+def system_clock() -> int:
+    """The clock of this machine, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
 class SlotServices:
     """The slot as its operators see it.
 
     `notify_data` tells the driver that a source has data, so that an epoch is worth running. It may be called from any
-    thread.
+    thread. `clock` is the processing time: milliseconds since 1970.
     """
 
-    def __init__(self, notify_data: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, notify_data: Callable[[], None] = lambda: None, clock: Callable[[], int] | None = None
+    ) -> None:
         self.notify_data = notify_data
+        self.clock = system_clock if clock is None else clock
         self.spools: dict[str, Spool] = {}
 
     def spool(self, name: str, kept: bool = False) -> Spool:
