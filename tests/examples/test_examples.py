@@ -79,6 +79,17 @@ def test_connected_streams(run):
     assert sorted(lines) == ["cake: paid", "tea: 0.50 missing"]
 
 
+def test_async_lookup(run):
+    assert run("async_lookup") == [
+        "0 tea 4.5",
+        "1 cake 6.0",
+        "2 soup 7.2",
+        "398 soup 7.2",
+        "400 caviar -1.0",
+        "301 prices, in order: True",
+    ]
+
+
 def test_custom_partitioner(run):
     assert sorted(run("custom_partitioner")) == [
         "desk 1 takes 'data lost' (urgent)",

@@ -13,6 +13,16 @@ from enum import Enum
 from typing import Any, NoReturn
 
 from .java import java_only
+from .serializer import TypeSerializer
+from .serializers import (
+    ConvertedSerializer,
+    DecimalSerializer,
+    FloatSerializer,
+    IntegerSerializer,
+    PickledSerializer,
+    TextSerializer,
+    TypedSerializer,
+)
 from .time import Instant
 
 __all__ = [
@@ -28,6 +38,7 @@ __all__ = [
 
 _EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
 _EPOCH = datetime.datetime(1970, 1, 1)
+_NONE = type(None)
 
 
 class TypeInformation(ABC):  # noqa: B024 - the base of all types, made by Types
@@ -63,9 +74,16 @@ class TypeInformation(ABC):  # noqa: B024 - the base of all types, made by Types
         """
         return values
 
+    def create_serializer(self) -> TypeSerializer[Any]:
+        """The serialiser by which values of this type become bytes: pickle, unless a type knows better.
+
+        A subclass of your own may return one of your own; the type can then stand wherever a type is given.
+        """
+        return PickledSerializer(self)
+
     def _coerce_nullable(self, values: list[Any]) -> list[Any]:
         """As :meth:`coerce`, for the fields of rows and the elements of lists, which may be None."""
-        if None not in values:
+        if _NONE not in set(map(type, values)):  # not None in values, which a NumPy array takes for a question to it
             return self.coerce(values)
         present = [value for value in values if value is not None]
         coerced = self.coerce(present)
@@ -215,12 +233,18 @@ class BasicTypeInfo(_EachValue):
 class _StringTypeInfo(BasicTypeInfo):
     _exact = str
 
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return TextSerializer(self, str)
+
     def _convert(self, value: Any) -> Any:
         return str.__str__(value) if isinstance(value, str) else self._refuse(value)
 
 
 class _CharTypeInfo(BasicTypeInfo):
     _exact = str
+
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return TextSerializer(self)
 
     def coerce(self, values: list[Any]) -> list[Any]:
         for value in values:
@@ -231,6 +255,9 @@ class _CharTypeInfo(BasicTypeInfo):
 
 class _BooleanTypeInfo(BasicTypeInfo):
     _exact = bool
+
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return TypedSerializer(self, bool)
 
     def _convert(self, value: Any) -> Any:
         if isinstance(value, int) or _is_numpy(value, "bui"):
@@ -245,6 +272,9 @@ class _IntegerTypeInfo(BasicTypeInfo):
         super().__init__(basic_type)
         bits = _BITS.get(basic_type)
         self._range = None if bits is None else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return IntegerSerializer(self, _BITS.get(self._basic_type))
 
     def coerce(self, values: list[Any]) -> list[Any]:
         values = super().coerce(values)
@@ -270,6 +300,9 @@ class _IntegerTypeInfo(BasicTypeInfo):
 class _DoubleTypeInfo(BasicTypeInfo):
     _exact = float
 
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return FloatSerializer(self, float if self._basic_type is BasicType.DOUBLE else None)
+
     def _convert(self, value: Any) -> Any:
         if isinstance(value, (int, float, Decimal)) or _is_numpy(value, "buif"):
             try:
@@ -288,6 +321,9 @@ class _FloatTypeInfo(_DoubleTypeInfo):
 
 class _DecimalTypeInfo(BasicTypeInfo):
     _exact = Decimal
+
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return DecimalSerializer(self)
 
     def coerce(self, values: list[Any]) -> list[Any]:
         values = super().coerce(values)
@@ -312,6 +348,9 @@ class InstantTypeInfo(BasicTypeInfo):
 
     _exact = Instant
 
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return ConvertedSerializer(self)
+
     def need_conversion(self) -> bool:
         return True
 
@@ -330,6 +369,9 @@ class DateTypeInfo(_EachValue):
 
     EPOCH_ORDINAL = _EPOCH_ORDINAL
     _exact = datetime.date
+
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return ConvertedSerializer(self)
 
     def need_conversion(self) -> bool:
         return True
@@ -350,6 +392,9 @@ class TimeTypeInfo(TypeInformation):
     """A time of day in milliseconds, a ``datetime.time``; finer digits are cut off."""
 
     EPOCH_ORDINAL = _EPOCH_ORDINAL
+
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return ConvertedSerializer(self)
 
     def need_conversion(self) -> bool:
         return True
@@ -380,6 +425,9 @@ class TimeTypeInfo(TypeInformation):
 class TimestampTypeInfo(TypeInformation):
     """A date and time of day in milliseconds without a time zone, a ``datetime.datetime``; finer digits are
     cut off."""
+
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return ConvertedSerializer(self)
 
     def need_conversion(self) -> bool:
         return True

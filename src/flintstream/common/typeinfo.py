@@ -9,6 +9,7 @@ names the type and the value.
 
 from __future__ import annotations
 
+import datetime
 from array import array
 from collections.abc import Iterable, Sequence
 from enum import Enum
@@ -23,6 +24,15 @@ from .basic_typeinfo import (
     TimestampTypeInfo,
     TimeTypeInfo,
     TypeInformation,
+)
+from .serializer import TypeSerializer
+from .serializers import (
+    ConvertedSerializer,
+    ListSerializer,
+    MapSerializer,
+    RowSerializer,
+    TupleSerializer,
+    TypedSerializer,
 )
 from .types import Row, RowKind, make_row, make_rows
 
@@ -62,8 +72,30 @@ class LocalTimeTypeInfo(TypeInformation):
     def __init__(self, time_type: LocalTimeTypeInfo.TimeType) -> None:
         self._time_type = time_type
 
+    def to_internal_type(self, obj: Any) -> Any:
+        kind, internal = _LOCAL[self._time_type.name]
+        if type(obj) is not kind or getattr(obj, "tzinfo", None) is not None:
+            self._refuse(obj, f"it holds a datetime.{kind.__name__} without a time zone")
+        return internal.to_internal_type(obj)
+
+    def from_internal_type(self, obj: Any) -> Any:
+        return _LOCAL[self._time_type.name][1].from_internal_type(obj)
+
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return ConvertedSerializer(self)
+
     def _identity(self) -> tuple[Any, ...]:
         return (self._time_type,)
+
+    def __repr__(self) -> str:
+        return f"LocalTimeTypeInfo<{self._time_type.name}>"
+
+
+_LOCAL: dict[str, tuple[type, TypeInformation]] = {
+    "LOCAL_DATE": (datetime.date, DateTypeInfo()),
+    "LOCAL_TIME": (datetime.time, TimeTypeInfo()),
+    "LOCAL_DATE_TIME": (datetime.datetime, TimestampTypeInfo()),
+}
 
 
 class PickledBytesTypeInfo(TypeInformation):
@@ -81,6 +113,9 @@ class ExternalTypeInfo(TypeInformation):
 
     def coerce(self, values: list[Any]) -> list[Any]:
         return self._type_info.coerce(values)
+
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return self._type_info.create_serializer()
 
     def _identity(self) -> tuple[Any, ...]:
         return (self._type_info,)
@@ -103,14 +138,21 @@ class _Elements(TypeInformation):
         return self.elem_type
 
     def coerce(self, values: list[Any]) -> list[Any]:
-        lists = values
-        if not {list}.issuperset(map(type, values)):
-            lists = [self._list(value) for value in values]
+        lists = self._shaped(values)
         each = self.elem_type._coerce_nullable if self._nullable else self.elem_type.coerce
         result = [each(items) for items in lists]
         if lists is values and all(new is old for new, old in zip(result, values, strict=True)):
             return values
         return result
+
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return ListSerializer(self)
+
+    def _shaped(self, values: list[Any]) -> list[Any]:
+        """The values as lists, whatever is in them; the same list where all are."""
+        if {list}.issuperset(map(type, values)):
+            return values
+        return [self._list(value) for value in values]
 
     def _list(self, value: Any) -> list[Any]:
         if isinstance(value, (list, tuple, array)) or type(value).__name__ == "ndarray":
@@ -152,6 +194,9 @@ class PrimitiveArrayTypeInfo(_Elements):
                 self._refuse(value, "it holds bytes")
         return [bytes(value) for value in values]
 
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return TypedSerializer(self) if self.elem_type == Types.BYTE() else super().create_serializer()
+
 
 class MapTypeInfo(TypeInformation):
     """A dict with keys of one type and values of another. Values may be None, keys may not.
@@ -179,6 +224,15 @@ class MapTypeInfo(TypeInformation):
     def coerce(self, values: list[Any]) -> list[Any]:
         result = [self._convert(value) for value in values]
         return values if all(new is old for new, old in zip(result, values, strict=True)) else result
+
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return MapSerializer(self)
+
+    def _shaped(self, values: list[Any]) -> list[Any]:
+        """The values as exact dicts, whatever is in them; the same list where all are."""
+        if {dict}.issuperset(map(type, values)):
+            return values
+        return [dict(value) if isinstance(value, dict) else self._refuse(value, "it holds dicts") for value in values]
 
     def _convert(self, value: Any) -> Any:
         if not isinstance(value, dict):
@@ -223,6 +277,18 @@ class TupleTypeInfo(TypeInformation):
         return None if obj is None else _each(self._field_types, obj, "from_internal_type")
 
     def coerce(self, values: list[Any]) -> list[Any]:
+        tuples = self._shaped(values)
+        columns = list(map(list, zip(*tuples, strict=True)))
+        coerced = [kind.coerce(column) for kind, column in zip(self._field_types, columns, strict=False)]
+        if all(new is old for new, old in zip(coerced, columns, strict=True)):
+            return tuples
+        return list(zip(*coerced, strict=True))
+
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return TupleSerializer(self)
+
+    def _shaped(self, values: list[Any]) -> list[Any]:
+        """The values as tuples with the right number of fields, whatever is in them."""
         tuples = values
         if not {tuple}.issuperset(map(type, values)):
             tuples = [value if type(value) is tuple else self._tuple(value) for value in values]
@@ -230,11 +296,7 @@ class TupleTypeInfo(TypeInformation):
         if not {arity}.issuperset(map(len, tuples)):
             wrong = next(value for value in tuples if len(value) != arity)
             self._refuse(wrong, f"it has {arity} fields, the value has {len(wrong)}")
-        columns = list(map(list, zip(*tuples, strict=True)))
-        coerced = [kind.coerce(column) for kind, column in zip(self._field_types, columns, strict=False)]
-        if all(new is old for new, old in zip(coerced, columns, strict=True)):
-            return tuples
-        return list(zip(*coerced, strict=True))
+        return tuples
 
     def _tuple(self, value: Any) -> tuple[Any, ...]:
         if isinstance(value, (tuple, list, Row)):
@@ -294,29 +356,33 @@ class RowTypeInfo(TypeInformation):
         return make_row(list(_each(self._field_types, obj[1:], "from_internal_type")), self._field_names, obj[0])
 
     def coerce(self, values: list[Any]) -> list[Any]:
-        names = self._field_names
-        kinds = set(map(type, values))
-        seen: set[Any] = {row._fields for row in values} if kinds <= {Row} else {"not only rows"}
-        ready = seen <= {names}
-        fields: Sequence[Any]
-        if ready or (seen == {None} and {len(names)}.issuperset(map(len, values))):
-            fields = [row._values for row in values]
-        elif kinds <= {tuple} and {len(names)}.issuperset(map(len, values)):
-            fields = values
-        else:
-            fields = [self._values(value) for value in values]
+        fields, ready = self._shaped(values)
         columns = list(map(list, zip(*fields, strict=True)))
         coerced = [kind._coerce_nullable(col) for kind, col in zip(self._field_types, columns, strict=False)]
         if any(new is not old for new, old in zip(coerced, columns, strict=True)):
             fields = list(zip(*coerced, strict=True))
         elif ready:
             return values
-        rows = make_rows(fields, names)
-        if Row in kinds:
+        rows = make_rows(fields, self._field_names)
+        if Row in set(map(type, values)):
             for row, value in zip(rows, values, strict=True):
                 if isinstance(value, Row):
                     row._row_kind = value._row_kind
         return rows
+
+    def create_serializer(self) -> TypeSerializer[Any]:
+        return RowSerializer(self)
+
+    def _shaped(self, values: list[Any]) -> tuple[Sequence[Any], bool]:
+        """The fields of each value in the order of this type, and whether all values are rows with its names."""
+        names = self._field_names
+        kinds = set(map(type, values))
+        seen: set[Any] = {row._fields for row in values} if kinds <= {Row} else {"not only rows"}
+        if seen <= {names} or (seen == {None} and {len(names)}.issuperset(map(len, values))):
+            return [row._values for row in values], seen <= {names}
+        if kinds <= {tuple} and {len(names)}.issuperset(map(len, values)):
+            return values, False
+        return [self._values(value) for value in values], False
 
     def _values(self, value: Any) -> Sequence[Any]:
         """The value's fields in the order of this type."""

@@ -59,7 +59,11 @@ class WatermarkOutput(ABC):
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Others need not wait for this stream, until its next record."""
+        """Others need not wait for this stream, until its next watermark."""
+
+    def mark_active(self) -> None:
+        """Others must wait for this stream again."""
+        raise NotImplementedError
 
 
 class WatermarkGenerator(ABC):

@@ -1,4 +1,4 @@
-"""AsyncDataStream: asynchronous functions on a stream. Not part of this version; the arguments are checked."""
+"""AsyncDataStream: asynchronous functions on a stream."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from flintstream.datastream.async_functions import AsyncFunction, AsyncFunctionD
 from flintstream.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 from flintstream.datastream.data_stream import DataStream, OutputType
 from flintstream.datastream.settings import declared_output_type
+from flintstream.runtime.operators.async_io import AsyncWaitOperator
 
 __all__ = [
     "AsyncDataStream",
@@ -28,9 +29,16 @@ __all__ = [
 class AsyncDataStream:
     """Applies an `AsyncFunction`: many records wait at a time.
 
+    The parameters of all four methods:
+
+    - `timeout`: how long the results of a record may take, from the first attempt on and over all retries. Then the call is
+      cancelled and `AsyncFunction.timeout` is asked for results. 0 for any time, which retries do not allow.
+    - `capacity`: how many records of a subtask may wait at a time; when so many do, no more are taken.
+    - `output_type`: the declared type of the results.
+
     Example::
 
-        AsyncDataStream.unordered_wait(stream, LookUp(), Time.seconds(5), capacity=100)
+        AsyncDataStream.unordered_wait(stream, LookUp(), Time.seconds(5), capacity=100, output_type=Types.STRING())
     """
 
     @staticmethod
@@ -41,7 +49,12 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream:
-        """Results come as they are ready, between watermarks. Not part of this version."""
+        """Results come as they are ready, but never past a watermark.
+
+        Example::
+
+            AsyncDataStream.unordered_wait(stream, LookUp(), Time.seconds(5))
+        """
         return AsyncDataStream.unordered_wait_with_retry(
             data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
         )
@@ -55,16 +68,14 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream:
-        """As `unordered_wait`, and tries again by a strategy. Not part of this version."""
-        _check(
-            "unordered_wait",
-            data_stream,
-            async_function,
-            timeout,
-            async_retry_strategy,
-            capacity,
-            output_type,
-        )
+        """As `unordered_wait`, and tries again by a strategy.
+
+        Example::
+
+            strategy = AsyncRetryStrategy.fixed_delay(3, 100, empty_result_predicate, has_exception_predicate)
+            AsyncDataStream.unordered_wait_with_retry(stream, LookUp(), Time.seconds(5), strategy)
+        """
+        return _wait(False, data_stream, async_function, timeout, async_retry_strategy, capacity, output_type)
 
     @staticmethod
     def ordered_wait(
@@ -74,7 +85,12 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream:
-        """Results come in the order of the records. Not part of this version."""
+        """Results come in the order of the records.
+
+        Example::
+
+            AsyncDataStream.ordered_wait(stream, LookUp(), Time.seconds(5))
+        """
         return AsyncDataStream.ordered_wait_with_retry(
             data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
         )
@@ -88,8 +104,14 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream:
-        """As `ordered_wait`, and tries again by a strategy. Not part of this version."""
-        _check("ordered_wait", data_stream, async_function, timeout, async_retry_strategy, capacity, output_type)
+        """As `ordered_wait`, and tries again by a strategy.
+
+        Example::
+
+            strategy = AsyncRetryStrategy.exponential_backoff(5, 100, 2000, 2.0, None, has_exception_predicate)
+            AsyncDataStream.ordered_wait_with_retry(stream, LookUp(), Time.seconds(30), strategy)
+        """
+        return _wait(True, data_stream, async_function, timeout, async_retry_strategy, capacity, output_type)
 
 
 def get_j_env_configuration() -> NoReturn:
@@ -97,26 +119,44 @@ def get_j_env_configuration() -> NoReturn:
     java_only("get_j_env_configuration()", "Use env.get_config().get_configuration().")
 
 
-def _check(
-    operator: str,
-    data_stream: Any,
-    async_function: Any,
-    timeout: Any,
-    retry: Any,
-    capacity: Any,
-    output_type: Any,
-) -> NoReturn:
+def _wait(
+    ordered: bool,
+    data_stream: DataStream,
+    function: AsyncFunction[Any, Any],
+    timeout: Time | Duration,
+    strategy: AsyncRetryStrategy[Any],
+    capacity: int,
+    output_type: OutputType,
+) -> DataStream:
+    name = "ordered_wait" if ordered else "unordered_wait"
     if not isinstance(data_stream, DataStream):
-        raise TypeError(f"{operator}: expected a DataStream, got {data_stream!r}")
-    if not isinstance(async_function, AsyncFunction):
-        raise TypeError(f"{operator}: expected an AsyncFunction, got {async_function!r}")
-    if not inspect.iscoroutinefunction(async_function.async_invoke):
-        raise TypeError(f"{operator}: {type(async_function).__name__}.async_invoke must be declared as 'async def'")
-    if not isinstance(retry, AsyncRetryStrategy):
-        raise TypeError(f"{operator}: expected an AsyncRetryStrategy, got {retry!r}")
-    if retry is not NO_RETRY_STRATEGY and to_millis(timeout) <= 0:
-        raise ValueError(f"{operator}: timeout must be greater than zero where there are retries, got {timeout!r}")
+        raise TypeError(f"{name}: expected a DataStream, got {data_stream!r}")
+    _check_function(name, function)
+    millis = to_millis(timeout)
+    _check_strategy(name, strategy, millis)
     if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
-        raise ValueError(f"{operator}: capacity must be an integer of at least 1, got {capacity!r}")
-    declared_output_type(operator, output_type)
-    raise NotImplementedError(f"{operator}: asynchronous functions are not part of this version")
+        raise ValueError(f"{name}: capacity must be an integer of at least 1, got {capacity!r}")
+    operator = AsyncWaitOperator(function, millis, capacity, strategy, ordered)
+    return data_stream._transform("async wait operator", operator, declared_output_type(name, output_type))
+
+
+def _check_function(name: str, function: Any) -> None:
+    if isinstance(function, type) and issubclass(function, AsyncFunction):
+        raise TypeError(f"{name}: give an instance, {function.__name__}(), not the class {function.__name__}")
+    if not isinstance(function, AsyncFunction):
+        raise TypeError(f"{name}: expected an AsyncFunction, got {function!r}")
+    if not inspect.iscoroutinefunction(function.async_invoke):
+        raise TypeError(f"{name}: {type(function).__name__}.async_invoke must be declared as 'async def'")
+    if inspect.iscoroutinefunction(function.timeout):
+        raise TypeError(f"{name}: {type(function).__name__}.timeout must be declared as 'def', not 'async def'")
+
+
+def _check_strategy(name: str, strategy: Any, timeout_millis: int) -> None:
+    if not isinstance(strategy, AsyncRetryStrategy):
+        raise TypeError(f"{name}: expected an AsyncRetryStrategy, got {strategy!r}")
+    if strategy is not NO_RETRY_STRATEGY and timeout_millis <= 0:
+        raise ValueError(
+            f"{name}: timeout must be greater than zero where there are retries, got {timeout_millis} milliseconds"
+        )
+    if strategy.get_retry_predicate() is None:
+        raise TypeError(f"{name}: {type(strategy).__name__}.get_retry_predicate() gives None, not a predicate")

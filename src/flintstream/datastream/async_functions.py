@@ -6,12 +6,13 @@ All are imported from `flintstream.datastream.functions`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from flintstream.common.time import Time
 from flintstream.datastream.basic_functions import Function
+from flintstream.runtime.context import RuntimeContext
 
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")
@@ -20,19 +21,36 @@ OUT = TypeVar("OUT")
 class AsyncFunction(Function, Generic[IN, OUT]):
     """Waits for something outside, many records at a time.
 
+    All calls run on one asyncio loop, in a thread of its own: what waits must be awaited, and nothing may block. `open` and
+    `close` may be declared as `async def`; then they run on that loop too, the place for clients that belong to it.
+
     Example::
 
         class LookUp(AsyncFunction):
+            async def open(self, runtime_context):
+                self.client = await connect()
+
             async def async_invoke(self, value):
                 return [await self.client.get(value)]
+
+            async def close(self):
+                await self.client.close()
     """
+
+    def open(self, runtime_context: RuntimeContext) -> Awaitable[None] | None:  # type: ignore[override]
+        """Called once in each subtask before the first record; `async def` to run on the loop."""
+        return None
+
+    def close(self) -> Awaitable[None] | None:  # type: ignore[override]
+        """Called once in each subtask at the end, also after a failure; `async def` to run on the loop."""
+        return None
 
     @abstractmethod
     async def async_invoke(self, value: IN) -> list[OUT]:
-        """The results for a record."""
+        """The results for a record: a list, empty for none."""
 
     def timeout(self, value: IN) -> list[OUT]:
-        """The results when `async_invoke` took too long; raises unless overridden."""
+        """The results when `async_invoke` took too long and was cancelled; raises unless overridden."""
         raise TimeoutError(f"{type(self).__name__}.async_invoke() has timed out for the record {value!r}")
 
 
@@ -58,11 +76,11 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether the attempt of that number (from 1) may be made."""
+        """Whether there may be another attempt after so many: 1 after the first."""
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """How long to wait before that attempt."""
+        """How long to wait before the next attempt, after so many."""
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
@@ -82,7 +100,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: Callable[[list[Any]], bool] | None,
         exception_predicate: Callable[[Exception], bool] | None,
     ) -> AsyncRetryStrategy[Any]:
-        """Waits equally long before each of at most `max_attempts` tries."""
+        """Tries again at most `max_attempts` times, and waits equally long before each."""
         from flintstream.datastream.async_retry_strategies import FixedDelayRetryStrategy
 
         return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
@@ -96,7 +114,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: Callable[[list[Any]], bool] | None,
         exception_predicate: Callable[[Exception], bool] | None,
     ) -> AsyncRetryStrategy[Any]:
-        """Waits longer before each try, up to a limit."""
+        """Tries again at most `max_attempts` times, and waits longer before each, up to a limit."""
         from flintstream.datastream.async_retry_strategies import ExponentialBackoffDelayRetryStrategy
 
         return ExponentialBackoffDelayRetryStrategy(

@@ -72,7 +72,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         self._predicate = RetryPredicate[OUT](result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether the attempt of that number is among the allowed ones."""
+        """Whether so many attempts leave one over: 1 after the first."""
         return current_attempts <= self._max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
@@ -115,7 +115,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]
         self._predicate = RetryPredicate[OUT](result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether the attempt of that number is among the allowed ones."""
+        """Whether so many attempts leave one over: 1 after the first."""
         return current_attempts <= self._max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:

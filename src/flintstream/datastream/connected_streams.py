@@ -6,7 +6,7 @@ Imported from `flintstream.datastream`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.datastream.data_stream import DataStream, OutputType
@@ -23,6 +23,7 @@ from flintstream.datastream.keyed_stream import KeyedStream
 from flintstream.datastream.settings import declared_output_type
 from flintstream.datastream.state import MapStateDescriptor
 from flintstream.graph.transformations import TwoInputTransformation
+from flintstream.runtime.operators.broadcast import BroadcastProcessOperator
 from flintstream.runtime.operators.keyed import RichOperator
 from flintstream.runtime.operators.process import CoProcessOperator
 
@@ -131,12 +132,18 @@ class BroadcastConnectedStream:
         self,
         func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
         output_type: OutputType = None,
-    ) -> NoReturn:
-        """Applies rules to events: `connected.process(Apply())`. Not part of this version."""
-        keyed = isinstance(self.non_broadcast_stream, KeyedStream)
+    ) -> DataStream:
+        """Applies rules to events: `connected.process(Apply())`."""
+        stream, broadcast = self.non_broadcast_stream, self.broadcast_stream.input_stream
+        keyed = isinstance(stream, KeyedStream)
         kind = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction
         if not isinstance(func, kind):
-            stream = "a keyed stream" if keyed else "a stream without keys"
-            raise TypeError(f"process: {stream} with a broadcast one needs a {kind.__name__}, got {func!r}")
-        declared_output_type("process", output_type)
-        raise NotImplementedError("process: broadcast state is not part of this version")
+            described = "a keyed stream" if keyed else "a stream without keys"
+            raise TypeError(f"process: {described} with a broadcast one needs a {kind.__name__}, got {func!r}")
+        declared = declared_output_type("process", output_type)
+        operator = BroadcastProcessOperator(func, self.broadcast_state_descriptors, keyed)
+        name = "Keyed-Co-Process-Broadcast" if keyed else "Co-Process-Broadcast"
+        env = stream.get_execution_environment()
+        recorded = TwoInputTransformation(stream._transformation, broadcast._transformation, name, operator, declared)
+        env._record(recorded)
+        return DataStream(env, recorded)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import uuid
+import warnings
 from collections.abc import Callable
 from itertools import islice
 from operator import itemgetter
@@ -259,6 +260,12 @@ class DataStream:
                 WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ByTime()))
         """
         check_watermark_strategy("assign_timestamps_and_watermarks", watermark_strategy)
+        if watermark_strategy.alignment is not None:
+            warnings.warn(
+                "assign_timestamps_and_watermarks: with_watermark_alignment() has an effect only on the strategy of a "
+                "source, given to from_source()",
+                stacklevel=2,
+            )
         operator = TimestampsAndWatermarksOperator(watermark_strategy)
         return self._transform("Timestamps/Watermarks", operator, self._transformation.output_type)
 
@@ -511,9 +518,6 @@ def check_watermark_strategy(operator: str, strategy: Any) -> None:
     """Refuses what is no watermark strategy."""
     if not isinstance(strategy, WatermarkStrategy):
         raise TypeError(f"{operator}: expected a WatermarkStrategy, got {strategy!r}")
-    for option, value in (("with_idleness", strategy.idle_timeout), ("with_watermark_alignment", strategy.alignment)):
-        if value is not None:
-            raise NotImplementedError(f"{operator}: WatermarkStrategy.{option}() is not part of this version")
 
 
 def _virtual_name(transformation: Transformation) -> str:

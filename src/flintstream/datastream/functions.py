@@ -56,6 +56,13 @@ from flintstream.datastream.window_functions import (
     WindowFunction,
 )
 from flintstream.runtime.context import RuntimeContext
+from flintstream.runtime.state.checkpointed import (
+    CheckpointedFunction,
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    ListCheckpointed,
+)
 
 __all__ = [
     "AggregateFunction",
@@ -66,12 +73,16 @@ __all__ = [
     "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
+    "CheckpointListener",
+    "CheckpointedFunction",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
+    "FunctionInitializationContext",
+    "FunctionSnapshotContext",
     "FunctionWrapper",
     "JavaFunctionWrapper",
     "KeySelector",
@@ -79,6 +90,7 @@ __all__ = [
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStateStore",
+    "ListCheckpointed",
     "MapFunction",
     "NullByteKeySelector",
     "ParallelSourceFunction",

@@ -16,6 +16,7 @@ from flintstream.datastream.functions import (
     ReduceFunction,
 )
 from flintstream.datastream.settings import declared_output_type
+from flintstream.datastream.stateful_functions import FilterWithState, FlatMapWithState, MapWithState, StatefulFunction
 from flintstream.datastream.window import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
@@ -79,6 +80,40 @@ class KeyedStream(DataStream):
         """
         function = checked_function("reduce", func, ReduceFunction)
         return self._transform("Keyed Reduce", ReduceOperator(function), self._transformation.output_type)
+
+    def map_with_state(
+        self, func: StatefulFunction, output_type: OutputType = None, state_type: TypeInformation | None = None
+    ) -> DataStream:
+        """One result for each record, from the record and the state of its key.
+
+        The function gets the record and the state (None at first), and gives the result and the new state (None to forget
+        it)::
+
+            keyed.map_with_state(lambda value, count: ((value, (count or 0) + 1), (count or 0) + 1))
+        """
+        function = MapWithState("map_with_state", _stateful("map_with_state", func), state_type)
+        return self.map(function, output_type)
+
+    def flat_map_with_state(
+        self, func: StatefulFunction, output_type: OutputType = None, state_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Any number of results for each record, from the record and the state of its key.
+
+        Example::
+
+            keyed.flat_map_with_state(lambda value, last: ([] if value == last else [value], value))
+        """
+        function = FlatMapWithState("flat_map_with_state", _stateful("flat_map_with_state", func), state_type)
+        return self.flat_map(function, output_type)
+
+    def filter_with_state(self, func: StatefulFunction, state_type: TypeInformation | None = None) -> DataStream:
+        """Keeps the records for which the first result is true.
+
+        Example::
+
+            keyed.filter_with_state(lambda value, seen: (seen is None, True))  # the first of each key
+        """
+        return self.filter(FilterWithState("filter_with_state", _stateful("filter_with_state", func), state_type))
 
     def sum(self, position_to_sum: Position = 0) -> DataStream:
         """The running sum of a field, by position or name: `keyed.sum(1)`.
@@ -193,3 +228,9 @@ class KeyedStream(DataStream):
             f"{method}() is not possible on a keyed stream, whose partitioning is given by its keys: "
             f"call it before key_by()"
         )
+
+
+def _stateful(operator: str, func: Any) -> StatefulFunction:
+    if not callable(func):
+        raise TypeError(f"{operator}: expected a function of a record and a state, got {func!r}")
+    return func  # type: ignore[no-any-return]

@@ -6,13 +6,14 @@ All are imported from `flintstream.datastream.functions`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from flintstream.datastream.basic_functions import Function
-from flintstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState
+from flintstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState, StateDescriptor
 from flintstream.datastream.time_domain import TimeDomain
 from flintstream.datastream.timerservice import TimerService
+from flintstream.runtime.operators.broadcast import BroadcastContext, ElementContext, KeyedBroadcastContext
 from flintstream.runtime.operators.process import ProcessContext
 
 IN1 = TypeVar("IN1")
@@ -222,10 +223,28 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
-    """A keyed stream connected with a broadcast one: keyed state and timers on the keyed side."""
+    """A keyed stream connected with a broadcast one: keyed state and timers on the keyed side.
+
+    Example::
+
+        class Forget(KeyedBroadcastProcessFunction):
+            def open(self, runtime_context):
+                self.count = runtime_context.get_state(counts)  # a ValueStateDescriptor
+
+            def process_element(self, value, ctx):
+                self.count.update((self.count.value() or 0) + 1)
+                yield ctx.get_current_key(), self.count.value()
+
+            def process_broadcast_element(self, value, ctx):
+                ctx.apply_to_keyed_state(counts, lambda key, count: count.clear())
+    """
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
         """The context on the broadcast side."""
+
+        @abstractmethod
+        def apply_to_keyed_state(self, state_descriptor: StateDescriptor, function: Callable[[Any, Any], Any]) -> None:
+            """Calls `function(key, state)` for every key of this subtask that has something stored in the state."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
         """The context on the keyed side."""
@@ -262,11 +281,18 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
         return None
 
 
-# The runtime does not import this layer: one context object of its own stands for all of these.
-for _context in (
-    ProcessFunction.Context,
-    KeyedProcessFunction.Context,
-    CoProcessFunction.Context,
-    KeyedCoProcessFunction.Context,
+# The runtime does not import this layer: its own contexts stand for these.
+for _public, _own in (
+    (ProcessFunction.Context, ProcessContext),
+    (KeyedProcessFunction.Context, ProcessContext),
+    (KeyedProcessFunction.OnTimerContext, ProcessContext),
+    (CoProcessFunction.Context, ProcessContext),
+    (KeyedCoProcessFunction.Context, ProcessContext),
+    (KeyedCoProcessFunction.OnTimerContext, ProcessContext),
+    (BroadcastProcessFunction.Context, BroadcastContext),
+    (BroadcastProcessFunction.ReadOnlyContext, ElementContext),
+    (KeyedBroadcastProcessFunction.Context, KeyedBroadcastContext),
+    (KeyedBroadcastProcessFunction.ReadOnlyContext, ElementContext),
+    (KeyedBroadcastProcessFunction.OnTimerContext, ElementContext),
 ):
-    _context.register(ProcessContext)
+    _public.register(_own)

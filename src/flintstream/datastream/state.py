@@ -22,12 +22,12 @@ from flintstream.common.typeinfo import TypeInformation, Types
 from flintstream.datastream.basic_functions import AggregateFunction, ReduceFunction, ReduceFunctionWrapper
 from flintstream.datastream.state_ttl import StateTtlConfig
 from flintstream.runtime.context import RuntimeContext
-from flintstream.runtime.state.backend import (
-    AggregatingStateView,
-    ListStateView,
-    MapStateView,
-    ReducingStateView,
-    ValueStateView,
+from flintstream.runtime.state import ttl, views
+from flintstream.runtime.state.operator_state import (
+    BroadcastStateView,
+    OperatorListState,
+    OperatorStateBackend,
+    ReadOnlyBroadcastStateView,
 )
 
 __all__ = [
@@ -243,11 +243,17 @@ class MapState(State, Generic[K, V]):
 
 
 # The runtime does not import this layer; its states are these by registration.
-ValueState.register(ValueStateView)
-ListState.register(ListStateView)
-MapState.register(MapStateView)
-ReducingState.register(ReducingStateView)
-AggregatingState.register(AggregatingStateView)
+for _public, *_own in (
+    (ValueState, views.ValueStateView, ttl.TtlValueState),
+    (ListState, views.ListStateView, ttl.TtlListState, OperatorListState),
+    (MapState, views.MapStateView, ttl.TtlMapState),
+    (ReducingState, views.ReducingStateView, ttl.TtlReducingState),
+    (AggregatingState, views.AggregatingStateView, ttl.TtlAggregatingState),
+    (ReadOnlyBroadcastState, ReadOnlyBroadcastStateView, BroadcastStateView),
+    (BroadcastState, BroadcastStateView),
+):
+    for _state in _own:
+        _public.register(_state)
 
 
 class StateDescriptor(ABC):  # noqa: B024 - the base of the descriptors
@@ -383,8 +389,17 @@ class OperatorStateStore(ABC):
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         """A map that is the same in every subtask."""
 
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list of this subtask; its elements are dealt out evenly when the parallelism changes."""
+
+    @abstractmethod
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list of this subtask; after a restore every subtask gets the elements of all."""
+
 
 KeyedStateStore.register(RuntimeContext)
+OperatorStateStore.register(OperatorStateBackend)
 
 
 def _type_of(descriptor: StateDescriptor, name: Any, type_info: Any) -> TypeInformation:

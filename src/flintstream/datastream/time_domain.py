@@ -1,18 +1,5 @@
 """TimeDomain: which clock a timer follows."""
 
-from __future__ import annotations
+from flintstream.common.time_domain import TimeDomain
 
-from enum import Enum
-
-
-class TimeDomain(Enum):
-    """Whether a timer fires by event time or by processing time.
-
-    >>> TimeDomain.EVENT_TIME.name
-    'EVENT_TIME'
-    """
-
-    EVENT_TIME = 0
-    """By the timestamps of the records: when the watermark reaches the timer."""
-    PROCESSING_TIME = 1
-    """By the clock of the machine."""
+__all__ = ["TimeDomain"]

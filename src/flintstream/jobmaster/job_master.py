@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.job_execution_result import JobExecutionResult
 from flintstream.common.job_id import JobID
 from flintstream.common.job_status import JobStatus
 from flintstream.graph.execution_graph import ExecutionGraph
+from flintstream.jobmaster.alignment import AlignmentGroups
 from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
 from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.results import Collector, print_lines
@@ -64,6 +66,7 @@ class JobMaster:
         self._pool: SlotPool | None = None
         self._runner: EpochRunner | None = None
         self._sources: list[SourceCoordinator] = []
+        self._alignment = AlignmentGroups.of(graph)
         self._writers = [
             node.operator for node in graph.job_graph.nodes.values() if isinstance(node.operator, SparkWriterOperator)
         ]
@@ -205,7 +208,7 @@ class JobMaster:
             reports = self._run_epoch()
             self._take_results(reports)
             finished = self._finished(reports)
-            slots_due = _earliest(report.next_due for report in reports)
+            slots_due = _earliest([self._alignment.next_due(), *(report.next_due for report in reports)])
 
     def _finished(self, reports: list[EpochReport]) -> bool:
         """Whether the job is done: the end of the sources reaches every vertex in the very epoch in which they end."""
@@ -239,7 +242,10 @@ class JobMaster:
         with self._changed:
             self._data_ready = False
         limit = self._sizer.limit
-        work = {source.vertex_id: source.work(limit) for source in self._sources}
+        work = {
+            source.vertex_id: replace(source.work(limit), aligned_to=self._alignment.limit(source.vertex_id))
+            for source in self._sources
+        }
         readers = [frame for frame in (source.reader() for source in self._sources) if frame is not None]
         self._call("begin_epoch", arguments=lambda slot: {"epoch": self._epoch, "sources": work})
         try:
@@ -267,6 +273,7 @@ class JobMaster:
                 most = max(most, new)
         for source in self._sources:
             source.epoch_done([vertex for vertex in vertices if vertex.vertex_id == source.vertex_id])
+        self._alignment.epoch_done(vertices)
         busy = max(sum(report.busy.values()) for report in reports)
         self._sizer.observe(seconds, busy, most)
         self.progress.epoch(self._epoch, seconds, read, vertices, reports)

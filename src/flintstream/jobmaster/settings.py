@@ -14,6 +14,7 @@ from flintstream.runtime.user_code import UserCode, collect_main, ship_file
 EPOCH_TARGET = "flint.epoch.target-duration"
 EPOCH_LEAST_INTERVAL = "flint.epoch.min-interval"
 PROGRESS = "flint.progress"
+WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,10 @@ class JobSettings:
             },
         )
         info = JobInfo(
-            job_id=job_id, job_name=self.job_name, parameters=dict(self.parameters), batch_mode=self.batch_mode
+            job_id=job_id,
+            job_name=self.job_name,
+            parameters=dict(self.parameters),
+            batch_mode=self.batch_mode,
+            watermark_interval=int(self._seconds(WATERMARK_INTERVAL, "200 ms") * 1000),
         )
         return info, user_code

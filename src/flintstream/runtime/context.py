@@ -28,6 +28,8 @@ class JobInfo:
     attempt: int = 0
     parameters: Mapping[str, str] = field(default_factory=dict)
     batch_mode: bool = False
+    watermark_interval: int = 200
+    """How often (milliseconds) periodic watermarks are made while records come; 0 for never."""
     cached_files: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -33,7 +33,10 @@ class KeyGrouping:
 
     def add(self, input_index: int, batch: Batch) -> None:
         """Takes records of an input."""
-        assert batch.keys is not None
+        if batch.keys is None:
+            # The broadcast side, which comes first.
+            self._operator.process2(batch)
+            return
         waiting = self._waiting[input_index]
         timestamps = batch.timestamps or [NO_TIMESTAMP] * len(batch.values)
         for key, value, timestamp in zip(batch.keys, batch.values, timestamps):
@@ -62,9 +65,8 @@ class KeyGrouping:
         for key in [*first, *(key for key in second if key not in first)]:
             for held, process in ((first, self._operator.process), (second, self._operator.process2)):
                 if key in held:
-                    values, timestamps = held[key]
-                    timed = any(timestamp != NO_TIMESTAMP for timestamp in timestamps)
-                    process(Batch(values, timestamps if timed else None, [key] * len(values)))
+                    process(_in_order(key, *held[key]))
+            self._operator.end_key()
 
     def _spill(self) -> None:
         for input_index, waiting in enumerate(self._waiting):
@@ -76,6 +78,14 @@ class KeyGrouping:
                 pickle.dump((input_index, key, encode_block(Batch(values, timestamps))), file, 5)
             waiting.clear()
         self._records = 0
+
+
+def _in_order(key: Any, values: list[Any], timestamps: list[int]) -> Batch:
+    """The records of a key, by their timestamps where they have some."""
+    if all(timestamp == NO_TIMESTAMP for timestamp in timestamps):
+        return Batch(values, None, [key] * len(values))
+    order = sorted(range(len(values)), key=timestamps.__getitem__)
+    return Batch([values[i] for i in order], [timestamps[i] for i in order], [key] * len(values))
 
 
 def _read_back(file: IO[bytes]) -> list[_Waiting]:

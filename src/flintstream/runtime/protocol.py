@@ -91,6 +91,15 @@ class SlotFailed:
     fault: Fault
 
 
+class AlignedProgress(NamedTuple):
+    """How far a source that keeps step with others has come in one subtask."""
+
+    watermark: int | None
+    """The least watermark of its splits; None while there is none to wait for."""
+    waiting: int | None
+    """The least watermark of the splits that wait for others; None if none does."""
+
+
 @dataclass(frozen=True)
 class SourceWork:
     """What a source vertex has to do in an epoch."""
@@ -101,6 +110,8 @@ class SourceWork:
     """New splits for each subtask, with the position to start from."""
     complete: bool = False
     """No split will follow."""
+    aligned_to: int | None = None
+    """The greatest watermark up to which splits are read, for a source that keeps step with others."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +126,8 @@ class VertexReport:
     is_last: bool = False
     """Whether nothing comes behind this vertex: what it takes in is what the job gives out."""
     positions: dict[str, Any] = field(default_factory=dict)
+    progress: AlignedProgress | None = None
+    """Of a source that keeps step with others."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,11 @@ import pickle
 import tempfile
 import time
 from collections.abc import Callable
-from typing import IO, Any
+from functools import cached_property
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flintstream.runtime.event_loop import EventLoop
 
 PAGE_RECORDS = 4096
 _MEMORY_BYTES = 8 * 1024 * 1024
@@ -79,9 +83,7 @@ class SlotServices:
     thread. `clock` is the processing time: milliseconds since 1970.
     """
 
-    def __init__(
-        self, notify_data: Callable[[], None] = lambda: None, clock: Callable[[], int] | None = None
-    ) -> None:
+    def __init__(self, notify_data: Callable[[], None] = lambda: None, clock: Callable[[], int] | None = None) -> None:
         self.notify_data = notify_data
         self.clock = system_clock if clock is None else clock
         self.spools: dict[str, Spool] = {}
@@ -95,3 +97,10 @@ class SlotServices:
         if spool is None:
             spool = self.spools[name] = Spool(kept)
         return spool
+
+    @cached_property
+    def event_loop(self) -> EventLoop:
+        """The asyncio loop that all asynchronous operators of the slot share; it runs while one of them holds it."""
+        from flintstream.runtime.event_loop import EventLoop  # Most slots need no asyncio.
+
+        return EventLoop()

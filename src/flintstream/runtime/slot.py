@@ -249,6 +249,7 @@ class Slot:
             finished=task.finished,
             is_last=not task.vertex.out_edges,
             positions=head.positions if isinstance(head, SourceHead) else {},
+            progress=head.progress() if isinstance(head, SourceHead) else None,
         )
 
     def _fetch(self, spool: str, page: int) -> bytes:
@@ -371,6 +372,8 @@ class Slot:
         try:
             if work.complete:
                 head.no_more_splits()
+            if work.aligned_to is not None:
+                head.align_to(work.aligned_to)
             head.read_epoch(work.limit)
         except (UserCodeError, TaskConnectionLost):
             raise

@@ -6,19 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 from flintstream.common.accumulators import Accumulator
+from flintstream.common.keys import key_group_range
 from flintstream.metrics import MetricGroup
 from flintstream.runtime.batch import MAX_WATERMARK
-from flintstream.runtime.block import EndOfInput, Idleness, Watermark, decode_block
+from flintstream.runtime.block import Control, EndOfInput, Idleness, Watermark, decode_block
 from flintstream.runtime.context import JobInfo, RuntimeContext, SubtaskInfo
 from flintstream.runtime.deployment import EdgeDeployment, OperatorDeployment, VertexDeployment
 from flintstream.runtime.faults import user_fault
 from flintstream.runtime.key_grouping import KeyGrouping
 from flintstream.runtime.operators.base import Operator, OperatorContext
+from flintstream.runtime.operators.broadcast import BroadcastFirst, BroadcastProcessOperator
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.output import Output
 from flintstream.runtime.services import SlotServices
+from flintstream.runtime.state.backend import KeyedStateBackend
 from flintstream.runtime.state.heap import HeapKeyedStateBackend
-from flintstream.runtime.time.valve import WatermarkValve
+from flintstream.runtime.time.valve import InputWatermarks
 from flintstream.runtime.writers import Writer, make_writer
 
 EmitRow = Callable[[int, int, int, int, int, bytes], None]
@@ -52,17 +55,16 @@ class Task:
         self._connect()
         self.head = self.operators[vertex.operators[0].node_id]
         channels = vertex.inputs[subtask]
-        self._valve = WatermarkValve(channel for group in channels for channel in group)
+        self._watermarks = InputWatermarks(channels)
         self._open_channels = [set(group) for group in channels]
         self._was_idle = False
-        grouped = job.batch_mode and self.head.keyed and self.head.wants_grouping
-        self._grouping = KeyGrouping(self.head) if grouped else None
+        self._grouping = self._held_back() if job.batch_mode else None
 
     # --- construction ---
 
     def _place(self, deployed: OperatorDeployment) -> None:
         vertex = self.vertex
-        state = HeapKeyedStateBackend() if deployed.operator.keyed else None
+        state = self._keyed_state(deployed) if deployed.operator.keyed else None
         metrics = MetricGroup()
         info = SubtaskInfo(
             deployed.name, deployed.operator_id, vertex.name, self.subtask, vertex.parallelism, vertex.max_parallelism
@@ -76,12 +78,24 @@ class Task:
             keyed_state=state,
             services=self._services,
             batch_mode=self._job.batch_mode,
+            watermark_interval=self._job.watermark_interval,
         )
         output = Output(deployed.name, self.subtask, deployed.output_type)
         deployed.operator.setup(context, output)
         self.operators[deployed.node_id] = deployed.operator
         self.metrics[deployed.node_id] = metrics
         self._outputs[deployed.node_id] = output
+
+    def _keyed_state(self, deployed: OperatorDeployment) -> KeyedStateBackend:
+        vertex = self.vertex
+        groups = key_group_range(vertex.max_parallelism, vertex.parallelism, self.subtask)
+        return HeapKeyedStateBackend(deployed.name, vertex.max_parallelism, self._services.clock, groups)
+
+    def _held_back(self) -> KeyGrouping | BroadcastFirst | None:
+        """In batch mode: what holds the input back to hand it over in another order."""
+        if self.head.keyed and self.head.wants_grouping:
+            return KeyGrouping(self.head)
+        return BroadcastFirst(self.head) if isinstance(self.head, BroadcastProcessOperator) else None
 
     def _connect(self) -> None:
         sides = {deployed.node_id: deployed.side_output_types for deployed in self.vertex.operators}
@@ -153,15 +167,21 @@ class Task:
             if place > start:
                 process(batch.slice(start, place))
                 start = place
-            if isinstance(element, Watermark):
-                self._advance(self._valve.advance(channel, element.timestamp))
-            elif isinstance(element, Idleness):
-                self._advance(self._valve.set_idle(channel, element.idle))
-                self._tell_idleness()
-            elif isinstance(element, EndOfInput):
-                self._end_channel(input_index, channel)
+            self.control(input_index, channel, element)
         if start < len(batch.values):
             process(batch.slice(start, len(batch.values)) if start else batch)
+
+    def control(self, input_index: int, channel: int, element: Control) -> None:
+        """Takes a control element from a channel."""
+        if isinstance(element, Watermark):
+            self._advance(self._watermarks.advance(input_index, channel, element.timestamp))
+        elif isinstance(element, Idleness):
+            self._advance(self._watermarks.set_idle(input_index, channel, element.idle))
+        else:
+            self._end_channel(input_index, channel)
+        if self._watermarks.idle != self._was_idle:
+            self._was_idle = self._watermarks.idle
+            self.head.process_idleness(self._was_idle)
 
     def end_epoch(self) -> None:
         """All blocks of this epoch have come: lets the operators round off, sends what is buffered."""
@@ -206,15 +226,9 @@ class Task:
         if watermark is not None:
             self.head.process_watermark(watermark)
 
-    def _tell_idleness(self) -> None:
-        idle = self._valve.all_idle
-        if idle != self._was_idle:
-            self._was_idle = idle
-            self.head.process_idleness(idle)
-
     def _end_channel(self, input_index: int, channel: int) -> None:
         if self._grouping is None:
-            self._advance(self._valve.end(channel))
+            self._advance(self._watermarks.end(input_index, channel))
         waiting = self._open_channels[input_index]
         waiting.discard(channel)
         if not waiting:

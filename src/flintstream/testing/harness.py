@@ -18,9 +18,8 @@ from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import OperatorDeployment, VertexDeployment
 from flintstream.runtime.operators.base import bound_method
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
-from flintstream.runtime.services import SlotServices
+from flintstream.runtime.services import SlotServices, system_clock
 from flintstream.runtime.task import Task
-from flintstream.runtime.time.valve import WatermarkValve
 from flintstream.testing.recording import Element, Record, Recorder, RecordingOutput
 from flintstream.testing.selection import operator_for
 
@@ -48,6 +47,9 @@ class OperatorHarness:
     :param key_type: the declared type of the keys.
     :param batch_mode: run as in `RuntimeExecutionMode.BATCH`; this implies `through_blocks`.
     :param job_parameters: what `runtime_context.get_job_parameter` gives.
+    :param processing_time: what the clock shows at first, in milliseconds; from then on `set_processing_time` moves
+        it. Unless set, it is the clock of the machine.
+    :param watermark_interval: how often periodic watermarks are made while records come; 0 for never.
     """
 
     _inputs = 1
@@ -68,6 +70,8 @@ class OperatorHarness:
         key_type: TypeInformation | None = None,
         batch_mode: bool = False,
         job_parameters: Mapping[str, str] | None = None,
+        processing_time: int | None = None,
+        watermark_interval: int = 200,
     ) -> None:
         if not 0 <= subtask < parallelism <= max_parallelism:
             raise ValueError(
@@ -85,7 +89,8 @@ class OperatorHarness:
         self._selectors = [
             None if selector is None else bound_method(selector, "get_key") for selector in key_selectors
         ]
-        self._services = SlotServices()
+        self._processing_time = processing_time
+        self._services = SlotServices(clock=self._clock)
         self._spooled: dict[str, list[Any]] = {}
         deployed = OperatorDeployment(0, "0" * 32, name, operator, output_type, {}, [])
         vertex = VertexDeployment(
@@ -100,12 +105,17 @@ class OperatorHarness:
             inputs=[[[channel] for channel in range(self._inputs)]] * parallelism,
             slots=list(range(parallelism)),
         )
-        job = JobInfo("0" * 32, "test", parameters=dict(job_parameters or {}), batch_mode=batch_mode)
+        job = JobInfo(
+            "0" * 32,
+            "test",
+            parameters=dict(job_parameters or {}),
+            batch_mode=batch_mode,
+            watermark_interval=watermark_interval,
+        )
         self._task = Task(vertex, subtask, job, self._services, _no_row)
         self._operator = operator
         self._recorded = RecordingOutput(name, subtask, output_type, self._through_blocks)
         operator.setup(operator.context, self._recorded)
-        self._valve = WatermarkValve(range(self._inputs))
         self._ended = [False] * self._inputs
         self._life = _NEW
         self._pending_input = 0
@@ -161,7 +171,31 @@ class OperatorHarness:
         self._flush()
         self._task.end_epoch()
 
+    def set_processing_time(self, timestamp: int) -> None:
+        """Moves the clock, which stands still from now on; processing-time timers up to it fire."""
+        self._check_open()
+        self._flush()
+        if self._processing_time is not None and timestamp < self._processing_time:
+            raise ValueError(f"the clock is at {self._processing_time} and cannot go back to {timestamp}")
+        self._processing_time = timestamp
+        self._task.end_epoch()
+
+    def _clock(self) -> int:
+        return system_clock() if self._processing_time is None else self._processing_time
+
     # --- what the operator has done ---
+
+    @property
+    def event_time_timers(self) -> list[tuple[int, Any]]:
+        """The event-time timers that have not fired yet, the earliest first, as pairs of timestamp and key."""
+        self._flush()
+        return _by_time(self._operator.stored_timers()[0])
+
+    @property
+    def processing_time_timers(self) -> list[tuple[int, Any]]:
+        """The processing-time timers that have not fired yet, the earliest first."""
+        self._flush()
+        return _by_time(self._operator.stored_timers()[1])
 
     @property
     def output(self) -> list[Any]:
@@ -254,29 +288,13 @@ class OperatorHarness:
                 self._flush()
             return
         self._flush()
-        head = self._task.head
-        if isinstance(element, Watermark):
-            self._advance(self._valve.advance(input_index, element.timestamp))
-        elif isinstance(element, Idleness):
-            was_idle = self._valve.all_idle
-            self._advance(self._valve.set_idle(input_index, element.idle))
-            if self._valve.all_idle is not was_idle:
-                head.process_idleness(not was_idle)
-        else:
-            self._advance(self._valve.end(input_index))
-            head.end_input(input_index)
-            if all(self._ended[i] or i == input_index for i in range(self._inputs)):
-                head.finish()
+        self._task.control(input_index, input_index, element)
 
     def _end(self, input_index: int) -> None:
         # A job sends both, in this order, when an input ends.
         self._element(input_index, Watermark(MAX_WATERMARK))
         self._element(input_index, EndOfInput())
         self._ended[input_index] = True
-
-    def _advance(self, watermark: int | None) -> None:
-        if watermark is not None:
-            self._task.head.process_watermark(watermark)
 
     def _turn_to(self, input_index: int) -> None:
         if input_index != self._pending_input:
@@ -450,6 +468,10 @@ class TwoInputOperatorHarness(OperatorHarness):
         """Both inputs have ended."""
         self.end_input1()
         self.end_input2()
+
+
+def _by_time(timers: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    return sorted(timers, key=lambda timer: timer[0])
 
 
 def _timed(values: Iterable[Any], timestamps: Iterable[int] | None) -> list[tuple[Any, int | None]]:

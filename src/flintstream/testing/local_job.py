@@ -11,12 +11,14 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from flintstream.common.accumulators import Accumulator
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.job_graph import build_job_graph
 from flintstream.graph.stream_graph import StreamGraph
+from flintstream.jobmaster.alignment import AlignmentGroups
 from flintstream.jobmaster.sources import SourceCoordinator, SplitCoordinator
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import JobDeployment
@@ -88,6 +90,7 @@ class LocalJob:
         """The lines of all print sinks."""
         self.rows: list[_Row] = []
         """The rows that went through exchanges in the last epoch."""
+        self._alignment = AlignmentGroups.of(graph)
         deployment = JobDeployment.of(graph)
         job = JobInfo("0" * 32, graph.job_graph.name, parameters=dict(job_parameters or {}), batch_mode=batch_mode)
         self._slots = [
@@ -137,7 +140,10 @@ class LocalJob:
             raise RuntimeError("the job is not open: call open() first, or run() for all of it")
         self.epochs += 1
         self._on_data.clear()
-        work = {source.vertex_id: source.work(self._limit) for source in self._sources}
+        work = {
+            source.vertex_id: replace(source.work(self._limit), aligned_to=self._alignment.limit(source.vertex_id))
+            for source in self._sources
+        }
         rows: list[_Row] = []
         self.rows = []
         for level in range(len(self._graph.levels)):
@@ -148,6 +154,7 @@ class LocalJob:
             raise AssertionError(f"rows are left behind the last level, for vertices {left}")
         for source in self._sources:
             source.epoch_done(self._reports(source.vertex_id))
+        self._alignment.epoch_done(report for source in self._sources for report in self._reports(source.vertex_id))
         self._take_results()
         return all(task.finished for task in self.tasks)
 
@@ -205,6 +212,7 @@ class LocalJob:
                 task.records_out,
                 task.finished,
                 positions=task.head.positions,
+                progress=task.head.progress(),
             )
             for task in self.tasks
             if task.vertex.vertex_id == vertex_id and isinstance(task.head, SourceHead)
@@ -236,7 +244,11 @@ class LocalJob:
         heads = [task.head for task in running if isinstance(task.head, SourceHead)]
         if any(head.has_data() or (head.wants_polling and head.poll()) for head in heads):
             return True
-        dues = [*(task.next_due() for task in running), *(source.next_due() for source in self._sources)]
+        dues = [
+            self._alignment.next_due(),
+            *(task.next_due() for task in running),
+            *(source.next_due() for source in self._sources),
+        ]
         return any(due is not None and due <= time.time() for due in dues)
 
     def _close(self) -> list[BaseException]:
@@ -252,6 +264,8 @@ def _read_source(task: Task, head: SourceHead, work: SourceWork) -> None:
             head.assign(splits)
         if work.complete:
             head.no_more_splits()
+        if work.aligned_to is not None:
+            head.align_to(work.aligned_to)
         head.read_epoch(work.limit)
     except UserCodeError:
         raise

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from flintstream.common.time import to_millis
+from flintstream.runtime.operators.async_io import AsyncWaitOperator
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.operators.choice import element_operator
 from flintstream.runtime.operators.keyed import ReduceOperator, RichOperator
@@ -21,6 +23,7 @@ _ONE_INPUT: dict[str, tuple[str, _Maker]] = {
     "process": ("process_element", ProcessOperator),
     "reduce": ("reduce", lambda f, keyed: ReduceOperator(f)),
     "sink": ("invoke", lambda f, keyed: FunctionSinkOperator(f)),
+    "async": ("async_invoke", lambda f, keyed: AsyncWaitOperator(f)),
 }
 """Kind of operation to the method that a function object of it has, and what makes the operator."""
 
@@ -40,10 +43,14 @@ _KEYED_ONLY = ("KeyedProcessFunction", "KeyedCoProcessFunction", "KeyedBroadcast
 def operator_for(function: Any, keyed: bool, two_inputs: bool, kind: str | None = None) -> Operator:
     """The operator that a job would run the function in; an operator is returned as it is.
 
+    An asynchronous function may come in an `AsyncFunctionDescriptor`; alone it keeps the order, with no time-out.
+
     `kind` decides where the methods do not: for plain callables, and for objects with several of the methods.
     """
     if isinstance(function, Operator):
         operator = function
+    elif hasattr(function, "async_function"):
+        operator = _described(function)
     else:
         kinds = _TWO_INPUTS if two_inputs else _ONE_INPUT
         _, maker = kinds[_kind_of(function, kinds, kind)]
@@ -54,6 +61,17 @@ def operator_for(function: Any, keyed: bool, two_inputs: bool, kind: str | None 
     if (operator.keyed or _is_for_keyed_streams(function)) and not keyed:
         raise TypeError(f"{function!r} works on a keyed stream: give the harness a key_selector")
     return operator
+
+
+def _described(descriptor: Any) -> AsyncWaitOperator:
+    """The operator of an `AsyncFunctionDescriptor`, which says how the function is to be called."""
+    return AsyncWaitOperator(
+        descriptor.async_function,
+        to_millis(descriptor.timeout),
+        descriptor.capacity,
+        descriptor.async_retry_strategy,
+        descriptor.output_mode.name == "ORDERED",
+    )
 
 
 def _kind_of(function: Any, kinds: dict[str, tuple[str, _Maker]], kind: str | None) -> str:

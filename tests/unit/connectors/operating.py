@@ -7,6 +7,8 @@ from typing import Any
 
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.services import SlotServices
+from flintstream.runtime.state.operator_state import OperatorStateBackend
 
 
 class Received:
@@ -39,8 +41,10 @@ def opened(operator: Operator, subtask: int = 0, parallelism: int = 1, notify: A
         subtask=subtask,
         parallelism=parallelism,
         runtime_context=runtime_context,
-        services=SimpleNamespace(notify_data=notify),
+        services=SlotServices(notify),
         batch_mode=False,
+        watermark_interval=200,
+        operator_state=OperatorStateBackend("op"),
     )
     received = Received()
     operator.setup(context, received)  # type: ignore[arg-type]

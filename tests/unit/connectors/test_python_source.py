@@ -201,6 +201,7 @@ def test_watermarks_go_on_from_file_to_file(tmp_path: Path) -> None:
     for split in splits_of(source):
         operator.assign([(split, None)])
         operator.read_epoch(100)
+        operator.end_epoch()
     assert received.elements == ["10", "20", ("watermark", 19), "15", "30", ("watermark", 29)]
     assert not operator.exhausted
     assert drain(source.create_reader(splits_of(source)[0], None)) == ["10", "20"]

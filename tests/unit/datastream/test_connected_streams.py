@@ -131,13 +131,11 @@ def test_connect_refuses(env: StreamExecutionEnvironment) -> None:
         stream.connect(other)
 
 
-def test_broadcast_state_is_not_yet(env: StreamExecutionEnvironment) -> None:
+def test_broadcast_functions_fit_their_streams(env: StreamExecutionEnvironment) -> None:
     rules = env.from_collection([1]).broadcast(MapStateDescriptor("rules", Types.INT(), Types.INT()))
     events = env.from_collection([2])
-    with pytest.raises(NotImplementedError, match="broadcast state is not part of this version"):
-        events.connect(rules).process(Rules())
-    with pytest.raises(NotImplementedError, match="broadcast state is not part of this version"):
-        events.key_by(lambda x: x).connect(rules).process(KeyedRules())
+    assert events.connect(rules).process(Rules()).get_name() == "Co-Process-Broadcast"
+    assert events.key_by(lambda x: x).connect(rules).process(KeyedRules()).get_name() == "Keyed-Co-Process-Broadcast"
     with pytest.raises(TypeError, match=r"a stream without keys .* needs a BroadcastProcessFunction"):
         events.connect(rules).process(KeyedRules())
     with pytest.raises(TypeError, match=r"a keyed stream .* needs a KeyedBroadcastProcessFunction"):

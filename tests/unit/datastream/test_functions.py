@@ -9,8 +9,6 @@ import pytest
 from flintstream.common import Time, Types
 from flintstream.datastream import (
     AggregateFunction,
-    AsyncDataStream,
-    AsyncFunction,
     AsyncRetryStrategy,
     EmbeddedRocksDBStateBackend,
     FileSystemCheckpointStorage,
@@ -23,7 +21,6 @@ from flintstream.datastream import (
     RichSinkFunction,
     SinkFunction,
     SlotSharingGroup,
-    StreamExecutionEnvironment,
     TimerService,
 )
 from flintstream.datastream.functions import KeyedStateStore, RuntimeContext
@@ -39,7 +36,7 @@ from flintstream.datastream.state import (
     ValueStateDescriptor,
 )
 from flintstream.runtime.operators.process import ProcessContext
-from flintstream.runtime.state.backend import ListStateView, MapStateView, ValueStateView
+from flintstream.runtime.state.views import ListStateView, MapStateView, ValueStateView
 from flintstream.runtime.time.timers import TimeView
 
 
@@ -60,11 +57,6 @@ class Sum(AggregateFunction):
 class Largest(ReduceFunction):
     def reduce(self, value1: Any, value2: Any) -> Any:
         return max(value1, value2)
-
-
-class LookUp(AsyncFunction[Any, Any]):
-    async def async_invoke(self, value: Any) -> list[Any]:
-        return [value]
 
 
 def test_a_function_must_have_its_method() -> None:
@@ -186,17 +178,6 @@ def test_backends_and_storages() -> None:
         FileSystemCheckpointStorage("/c")
     with pytest.raises(ValueError, match="max_state_size"):
         JobManagerCheckpointStorage(max_state_size=-1)
-
-
-def test_asynchronous_functions_are_not_yet(env: StreamExecutionEnvironment) -> None:
-    stream = env.from_collection([1])
-    with pytest.raises(NotImplementedError, match="asynchronous functions are not part of this version"):
-        AsyncDataStream.unordered_wait(stream, LookUp(), Time.seconds(1))
-    with pytest.raises(TypeError, match="ordered_wait: expected an AsyncFunction, got 5"):
-        AsyncDataStream.ordered_wait(stream, 5, Time.seconds(1))  # type: ignore[arg-type]
-    retry = AsyncRetryStrategy.fixed_delay(3, 100, None, None)
-    with pytest.raises(ValueError, match="timeout must be greater than zero where there are retries"):
-        AsyncDataStream.ordered_wait_with_retry(stream, LookUp(), Time.seconds(0), retry)
 
 
 def test_retry_strategies() -> None:

@@ -140,7 +140,7 @@ class TestKeyed:
             ctx.timer_service().register_event_time_timer(5)
 
         with (
-            pytest.raises(Exception, match="needs a keyed stream"),
+            pytest.raises(Exception, match="timers are only supported on a keyed stream"),
             OneInputOperatorHarness(register, kind="process") as harness,
         ):
             harness.process_element(1)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from flintstream.runtime.batch import MIN_WATERMARK
-from flintstream.runtime.operators.source import READ_RECORDS, SourceOperator, _OpenSplit
+from flintstream.runtime.operators.source import READ_RECORDS, SourceOperator
 from flintstream.runtime.source import Split
 
 __all__ = ["PolledSourceOperator", "SequentialSourceOperator"]
@@ -22,7 +21,6 @@ class SequentialSourceOperator(SourceOperator):
     def open(self) -> None:
         super().open()
         self._queue: deque[tuple[Split, Any]] = deque()
-        self._reached = MIN_WATERMARK
 
     def assign(self, splits: list[tuple[Split, Any]]) -> None:
         self._queue.extend(splits)
@@ -39,6 +37,8 @@ class SequentialSourceOperator(SourceOperator):
     def read_epoch(self, limit: int) -> None:
         while limit > 0 and self._open:
             (split,) = self._open.values()
+            if self._must_wait(split):
+                return
             batch = split.read(min(READ_RECORDS, limit))
             if batch.values:
                 limit -= len(batch.values)
@@ -47,24 +47,13 @@ class SequentialSourceOperator(SourceOperator):
                 self._drop(split)
                 self._open_next()
             elif not batch.values:
+                self._note_activity({split.split.split_id})
                 return
+        self._note_activity(set())
 
     def _open_next(self) -> None:
         if self._queue and not self._open:
             super().assign([self._queue.popleft()])
-
-    def _watermark(self, split: _OpenSplit, timestamp: int | None) -> None:
-        # Not by the valve of the splits: the end of one file is not the end of time, and the next one starts
-        # anew.
-        if timestamp is not None and timestamp > self._reached:
-            self._reached = timestamp
-            self.output.emit_watermark(timestamp)
-
-    def _drop(self, split: _OpenSplit) -> None:
-        if split.time is not None:
-            self._watermark(split, split.time.periodic())
-        split.reader.close()
-        del self._open[split.split.split_id]
 
 
 class PolledSourceOperator(SourceOperator):

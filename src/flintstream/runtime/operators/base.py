@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING, Any
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.captured import capture, released
 from flintstream.runtime.faults import UserCodeError, user_fault
+from flintstream.runtime.state.checkpointed import (
+    CheckpointedFunction,
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    ListCheckpointed,
+)
+from flintstream.runtime.state.operator_state import ListDescriptor, OperatorStateBackend
+from flintstream.runtime.time.timers import StoredTimers
 
 if TYPE_CHECKING:
     from flintstream.runtime.context import RuntimeContext
@@ -17,6 +26,10 @@ if TYPE_CHECKING:
 
 CHUNK = 8192
 """How many results of a record-multiplying function are gathered before they are passed on."""
+
+
+_LIST = ListDescriptor("list-checkpointed")
+"""The state of a `ListCheckpointed` function."""
 
 
 class OperatorContext:
@@ -32,6 +45,8 @@ class OperatorContext:
         keyed_state: KeyedStateBackend | None,
         services: SlotServices,
         batch_mode: bool = False,
+        watermark_interval: int = 200,
+        operator_state: OperatorStateBackend | None = None,
     ) -> None:
         self.name = name
         self.operator_id = operator_id
@@ -41,6 +56,10 @@ class OperatorContext:
         self.keyed_state = keyed_state
         self.services = services
         self.batch_mode = batch_mode
+        self.watermark_interval = watermark_interval
+        self.operator_state = OperatorStateBackend(name) if operator_state is None else operator_state
+        self.restored_timers: StoredTimers = ([], [])
+        """Timers of an earlier run, of event time and of processing time."""
 
 
 class Operator:
@@ -90,6 +109,9 @@ class Operator:
     def end_epoch(self) -> None:
         """The input of this epoch has been processed."""
 
+    def end_key(self) -> None:
+        """In batch mode: all records of a key have come."""
+
     def end_input(self, input_index: int) -> None:
         """One of the inputs has ended."""
 
@@ -103,6 +125,21 @@ class Operator:
     def next_due(self) -> float | None:
         """When (seconds since 1970) the operator wants an epoch even without data; None for never."""
         return None
+
+    # --- checkpoints, between two epochs ---
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
+        """A checkpoint is being taken: put what has to survive into the states."""
+
+    def stored_timers(self) -> StoredTimers:
+        """The timers to store, of event time and of processing time."""
+        return [], []
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is safe."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """A checkpoint was given up."""
 
 
 class FunctionOperator(Operator):
@@ -119,9 +156,34 @@ class FunctionOperator(Operator):
         self.function = released(self.function)
 
     def open(self) -> None:
+        self._initialize_state()
         opener = getattr(self.function, "open", None)
         if opener is not None:
             self.guarded(opener, self.context.runtime_context)
+
+    def _initialize_state(self) -> None:
+        function, state = self.function, self.context.operator_state
+        if isinstance(function, CheckpointedFunction):
+            context = FunctionInitializationContext(state, self.context.runtime_context)
+            self.guarded(function.initialize_state, context)
+        elif isinstance(function, ListCheckpointed) and state.is_restored:
+            self.guarded(function.restore_state, list(state.get_list_state(_LIST)))
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
+        function = self.function
+        if isinstance(function, CheckpointedFunction):
+            self.guarded(function.snapshot_state, FunctionSnapshotContext(checkpoint_id, timestamp))
+        elif isinstance(function, ListCheckpointed):
+            elements = self.guarded(function.snapshot_state, checkpoint_id, timestamp)
+            self.context.operator_state.get_list_state(_LIST).update(elements or ())
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        if isinstance(self.function, CheckpointListener):
+            self.guarded(self.function.notify_checkpoint_complete, checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        if isinstance(self.function, CheckpointListener):
+            self.guarded(self.function.notify_checkpoint_aborted, checkpoint_id)
 
     def close(self) -> None:
         closer = getattr(self.function, "close", None)

@@ -32,10 +32,16 @@ class RichOperator(FunctionOperator):
         self._run = {"map": self._map, "filter": self._filter, "flat_map": self._flat_map}[self.kind]
 
     def process(self, batch: Batch) -> None:
+        self._touch(batch)
         self._run(self._calls[0], batch)
 
     def process2(self, batch: Batch) -> None:
+        self._touch(batch)
         self._run(self._calls[1], batch)
+
+    def _touch(self, batch: Batch) -> None:
+        if self.context.keyed_state is not None and batch.keys is not None:
+            self.context.keyed_state.touch(batch.keys)
 
     def _map(self, function: Any, batch: Batch) -> None:
         state = self.context.keyed_state
@@ -118,12 +124,13 @@ class ReduceOperator(FunctionOperator):
         self._guard = ResultGuard()
         self._reduce = self.bound("reduce")
         assert self.context.keyed_state is not None
-        self._results = self.context.keyed_state.table("_reduce")
+        self._results = self.context.keyed_state.engine_table("_reduce")
 
     def process(self, batch: Batch) -> None:
         assert batch.keys is not None
         function, results, state = self._reduce, self._results, self.context.keyed_state
         get = results.get
+        state.touch(batch.keys)  # type: ignore[union-attr]
         values: list[Any] = []
         emit = values.append
         detach = self._guard.begin()

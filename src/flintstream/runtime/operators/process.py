@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 from flintstream.common.output_tag import OutputTag
-from flintstream.runtime.batch import NO_TIMESTAMP, Batch
+from flintstream.common.time_domain import TimeDomain
+from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.detach import ResultGuard
+from flintstream.runtime.faults import UserCodeError
 from flintstream.runtime.operators.base import CHUNK, FunctionOperator
 from flintstream.runtime.output import SideBuffer
-from flintstream.runtime.time.timers import TimeView
+from flintstream.runtime.time.timers import StoredTimers, TimerQueue, TimerService, TimeView
 
 
 class ProcessContext:
     """The context of a process function: the record's timestamp, the time, and on a keyed stream the key.
 
-    One object serves all records of a subtask; it tells about the record that is being processed.
+    One object serves all records and timers of a subtask; it tells about the one that is being processed.
     """
 
-    __slots__ = ("_state", "_time", "_timestamp")
+    __slots__ = ("_domain", "_state", "_time", "_timestamp")
 
     def __init__(self, time: TimeView, state: Any) -> None:
         self._time = time
         self._state = state
         self._timestamp = NO_TIMESTAMP
+        self._domain = TimeDomain.EVENT_TIME
 
     def timestamp(self) -> int:
-        """The timestamp of the record at hand; as in PyFlink, the least 64-bit number if it has none."""
+        """The timestamp of the record or timer at hand; as in PyFlink, the least 64-bit number if it has none."""
         return self._timestamp
 
     def timer_service(self) -> TimeView:
@@ -36,8 +39,24 @@ class ProcessContext:
         return self._time
 
     def get_current_key(self) -> Any:
-        """The key of the record at hand."""
+        """The key of the record or timer at hand."""
         return self._state.current_key
+
+    def time_domain(self) -> TimeDomain:
+        """Whether the timer at hand is one of event time or of processing time."""
+        return self._domain
+
+
+class _Timer(NamedTuple):
+    """A timer as it is shown when `on_timer` fails."""
+
+    domain: TimeDomain
+    timestamp: int
+    key: Any
+
+    def __repr__(self) -> str:
+        kind = self.domain.name.replace("_", "-").lower()
+        return f"<{kind} timer {self.timestamp} of key {self.key!r}>"
 
 
 class _NoState:
@@ -50,41 +69,132 @@ class _NoState:
 
 
 class ProcessOperator(FunctionOperator):
-    """A `ProcessFunction`, or on a keyed stream a `KeyedProcessFunction`."""
+    """A `ProcessFunction`, or on a keyed stream a `KeyedProcessFunction` with its timers."""
 
     def __init__(self, function: Any, keyed: bool = False) -> None:
         super().__init__(function)
         self.keyed = keyed
 
     def open(self) -> None:
-        self._time = TimeView(self.context.name, self.keyed)
-        self._state = self.context.keyed_state if self.keyed else _NoState()
-        self._context = ProcessContext(self._time, self._state)
+        name, clock = self.context.name, self.context.services.clock
+        self._state: Any = _NoState()
+        self._time = TimeView(name, clock)
+        self._timers: TimerService | None = None
+        if self.keyed:
+            assert self.context.keyed_state is not None
+            self._state = self.context.keyed_state
+            self._time = self._timers = TimerService(name, clock, self._state)
+            self._timers.restore(self.context.restored_timers)
+        self._context = self._make_context()
         self._sides = SideBuffer(self.output)
         self._guard = ResultGuard()
         super().open()
         self._bind()
 
+    def _make_context(self) -> ProcessContext:
+        return ProcessContext(self._time, self._state)
+
     def _bind(self) -> None:
         self._process = self.bound("process_element")
 
     def process(self, batch: Batch) -> None:
-        self._run(self._process, batch)
+        self._run(self._process, batch, self._context)
+
+    def _run(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
+        """Calls the function for each record and passes on what it gives."""
+        if self._timers is not None:
+            self._fire_processing_time(self._timers)
+            self._state.touch(batch.keys)
+        self._call(function, batch, context)
+
+    def _call(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
+        if batch.timestamps is None:
+            self._run_untimed(function, batch, context)
+        else:
+            self._run_timed(function, batch, batch.timestamps, context)
+        self._sides.flush()
+
+    # --- time ---
 
     def process_watermark(self, timestamp: int) -> None:
         self._time.watermark = timestamp
+        if self._timers is not None:
+            self._fire(self._timers.event, timestamp, TimeDomain.EVENT_TIME)
+            if timestamp == MAX_WATERMARK:
+                self._fire_processing_time(self._timers)
         super().process_watermark(timestamp)
 
-    def _run(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch) -> None:
-        """Calls the function for each record and passes on what it gives."""
-        if batch.timestamps is None:
-            self._run_untimed(function, batch)
-        else:
-            self._run_timed(function, batch, batch.timestamps)
+    def end_epoch(self) -> None:
+        if self._timers is not None:
+            self._fire_processing_time(self._timers)
+
+    def end_key(self) -> None:
+        if self._timers is not None:
+            self._time.watermark = MAX_WATERMARK
+            self._fire(self._timers.event, MAX_WATERMARK, TimeDomain.EVENT_TIME)
+            self._fire(self._timers.processing, MAX_WATERMARK, TimeDomain.PROCESSING_TIME)
+            self._time.watermark = MIN_WATERMARK
+
+    def next_due(self) -> float | None:
+        earliest = None if self._timers is None else self._timers.processing.earliest
+        return None if earliest is None else earliest / 1000
+
+    def stored_timers(self) -> StoredTimers:
+        return ([], []) if self._timers is None else self._timers.stored()
+
+    def _fire_processing_time(self, timers: TimerService) -> None:
+        earliest = timers.processing.earliest
+        if earliest is not None:
+            now = timers.current_processing_time()
+            if earliest <= now:
+                self._fire(timers.processing, now, TimeDomain.PROCESSING_TIME)
+
+    def _fire(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
+        """Calls `on_timer` for each timer up to a time, the earliest first, and passes on what it gives."""
+        earliest = queue.earliest
+        if earliest is None or earliest > until:
+            return
+        state, context, side, tag_class = self._state, self._context, self._sides.add, OutputTag
+        on_timer = self.function.on_timer
+        context._domain = domain
+        values: list[Any] = []
+        times: list[int] = []
+        fired: list[Any] = []
+        detach = self._guard.begin()
+        try:
+            for timestamp, key in queue.due(until):
+                state.current_key = key
+                context._timestamp = timestamp
+                fired.append(key)
+                results = on_timer(timestamp, context)
+                if results is not None:
+                    for result in results:
+                        if result.__class__ is tuple and result and result[0].__class__ is tag_class:
+                            side(result[0].tag_id, result[1], timestamp)
+                        else:
+                            values.append(result if detach is None else detach(result))
+                            times.append(timestamp)
+                if len(values) >= CHUNK or len(fired) >= CHUNK:
+                    state.touch(fired)
+                    self._guard.end(values)
+                    self.output.emit(Batch(values, times))
+                    values, times, fired = [], [], []
+        except Exception as error:
+            raise self.timer_fault(error, context) from error
+        state.touch(fired)
+        self._guard.end(values)
+        self.output.emit(Batch(values, times))
         self._sides.flush()
 
-    def _run_untimed(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch) -> None:
-        state, context, side, tag_class = self._state, self._context, self._sides.add, OutputTag
+    def timer_fault(self, error: Exception, context: ProcessContext) -> UserCodeError:
+        """The error to raise when `on_timer` failed."""
+        timer = _Timer(context._domain, context._timestamp, self._state.current_key)
+        return self.fault(error, timer)
+
+    # --- records ---
+
+    def _run_untimed(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
+        state, side, tag_class = self._state, self._sides.add, OutputTag
         context._timestamp = NO_TIMESTAMP
         values: list[Any] = []
         emit = values.append
@@ -92,7 +202,7 @@ class ProcessOperator(FunctionOperator):
         record: Any = None
         try:
             for key, record in zip(repeat(None) if batch.keys is None else batch.keys, batch.values):
-                state.current_key = key  # type: ignore[union-attr]
+                state.current_key = key
                 results = function(record, context)
                 if results is not None:
                     for result in results:
@@ -111,9 +221,13 @@ class ProcessOperator(FunctionOperator):
         self.output.emit(Batch(values))
 
     def _run_timed(
-        self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, timestamps: list[int]
+        self,
+        function: Callable[[Any, Any], Iterable[Any] | None],
+        batch: Batch,
+        timestamps: list[int],
+        context: Any,
     ) -> None:
-        state, context, side, tag_class = self._state, self._context, self._sides.add, OutputTag
+        state, side, tag_class = self._state, self._sides.add, OutputTag
         values: list[Any] = []
         times: list[int] = []
         detach = self._guard.begin()
@@ -121,7 +235,7 @@ class ProcessOperator(FunctionOperator):
         keys = repeat(None) if batch.keys is None else batch.keys
         try:
             for key, record, timestamp in zip(keys, batch.values, timestamps):
-                state.current_key = key  # type: ignore[union-attr]
+                state.current_key = key
                 context._timestamp = timestamp
                 results = function(record, context)
                 if results is not None:
@@ -151,4 +265,4 @@ class CoProcessOperator(ProcessOperator):
         self._process2 = self.bound("process_element2")
 
     def process2(self, batch: Batch) -> None:
-        self._run(self._process2, batch)
+        self._run(self._process2, batch, self._context)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.types import make_rows
-from flintstream.runtime.batch import Batch
+from flintstream.runtime.batch import MIN_WATERMARK, Batch
 from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.protocol import AlignedProgress
 from flintstream.runtime.source import Split, SplitReader, SplitSource
 from flintstream.runtime.time.generators import TimestampsAndWatermarks
-from flintstream.runtime.time.valve import WatermarkValve
+from flintstream.runtime.time.valve import CombinedWatermark
 
 if TYPE_CHECKING:
-    from flintstream.common.watermark_strategy import WatermarkStrategy
+    from flintstream.common.watermark_strategy import WatermarkAlignment, WatermarkStrategy
 
 READ_RECORDS = 8192
 """How many records are read from a split at a time."""
@@ -25,6 +27,9 @@ class SourceHead(Operator):
 
     `read_epoch` is called once an epoch, and emits at most `limit` records. `exhausted` is true once nothing can follow.
     """
+
+    alignment: WatermarkAlignment | None = None
+    """With which other sources this one keeps step."""
 
     def read_epoch(self, limit: int) -> None:
         """Emits what there is, at most `limit` records."""
@@ -40,6 +45,13 @@ class SourceHead(Operator):
     def process_split(self, split: int, batch: Batch) -> None:
         """Takes records that Spark has read, of the split with that number."""
         raise NotImplementedError
+
+    def align_to(self, watermark: int) -> None:
+        """Says how far this source may go, for it to keep step with others: splits beyond that are not read."""
+
+    def progress(self) -> AlignedProgress | None:
+        """How far the source has come, for those that keep step with it; None where nobody does."""
+        return None
 
     @property
     def exhausted(self) -> bool:
@@ -65,6 +77,62 @@ class SourceHead(Operator):
         return self.has_data()
 
 
+class SplitWatermarks:
+    """Emits the records of the splits of a source, and the least of their watermarks."""
+
+    def __init__(self, operator: SourceHead) -> None:
+        self._output = operator.output
+        self._combined = CombinedWatermark()
+        self._idle = False
+
+    def add(self, split: Hashable) -> None:
+        """Takes a split in: it holds the watermark until it has one of its own."""
+        self._combined.add(split)
+
+    def emit(self, split: Hashable, timing: TimestampsAndWatermarks, batch: Batch) -> None:
+        """Emits records of a split, with their timestamps and watermarks."""
+        for part, watermark in timing.process(batch):
+            self._tell(split, timing.idle)
+            self._output.emit(part)
+            if watermark is not None:
+                self._move(self._combined.advance(split, watermark))
+
+    def round_off(self, split: Hashable, timing: TimestampsAndWatermarks) -> None:
+        """At the end of an epoch: the periodic watermark, and whether the split is idle."""
+        self.advance(split, timing, timing.round_off())
+
+    def advance(self, split: Hashable, timing: TimestampsAndWatermarks, watermark: int | None) -> None:
+        """Takes a watermark of a split, if there is one, and whether the split is idle."""
+        if watermark is not None:
+            self._tell(split, timing.idle)
+            self._move(self._combined.advance(split, watermark))
+        self._tell(split, timing.idle)
+
+    def reach(self, watermark: int) -> None:
+        """Lets the watermark move on to what a split had reached that is gone."""
+        self._move(self._combined.raise_to(watermark))
+
+    def remove(self, split: Hashable) -> None:
+        """Forgets a split that was read to its end: splits found later must still be able to move the watermark."""
+        self._move(self._combined.remove(split))
+
+    def _tell(self, split: Hashable, idle: bool) -> None:
+        moved = self._combined.set_idle(split, idle)
+        if self._combined.all_idle != self._idle:
+            self._idle = self._combined.all_idle
+            if not self._idle:
+                self._output.emit_idleness(False)
+            self._move(moved)
+            if self._idle:
+                self._output.emit_idleness(True)
+        else:
+            self._move(moved)
+
+    def _move(self, watermark: int | None) -> None:
+        if watermark is not None:
+            self._output.emit_watermark(watermark)
+
+
 class SparkSourceOperator(SourceHead):
     """Takes the rows of a Spark DataFrame, which Spark reads; each partition counts as a split.
 
@@ -81,12 +149,12 @@ class SparkSourceOperator(SourceHead):
 
     def open(self) -> None:
         self._times: dict[int, TimestampsAndWatermarks] = {}
-        self._valve = WatermarkValve()
+        self._splits = SplitWatermarks(self)
         self._complete = False
 
     def assign(self, splits: list[tuple[Split, Any]]) -> None:
         for split, _ in splits:
-            self._valve.add(int(split.split_id))
+            self._splits.add(int(split.split_id))
 
     def process_split(self, split: int, batch: Batch) -> None:
         rows = Batch(make_rows(batch.values, self._fields))
@@ -96,15 +164,17 @@ class SparkSourceOperator(SourceHead):
         split = split if self._partitioned else 0
         timing = self._times.get(split)
         if timing is None:
-            timing = self._times[split] = TimestampsAndWatermarks(
-                self._strategy, self.context.name, self.context.subtask
-            )
-        for part, watermark in timing.process(rows):
-            self.output.emit(part)
-            if watermark is not None:
-                combined = self._valve.advance(split, watermark)
-                if combined is not None:
-                    self.output.emit_watermark(combined)
+            timing = self._times[split] = TimestampsAndWatermarks(self._strategy, self.context)
+            self._splits.add(split)
+        self._splits.emit(split, timing, rows)
+
+    def end_epoch(self) -> None:
+        for split, timing in self._times.items():
+            timing.look()
+            self._splits.round_off(split, timing)
+
+    def next_due(self) -> float | None:
+        return _earliest(timing.idle_due for timing in self._times.values())
 
     def read_epoch(self, limit: int) -> None:
         """Nothing to read here: the rows have come already."""
@@ -163,22 +233,21 @@ class SourceOperator(SourceHead):
     def __init__(self, source: SplitSource, watermarks: WatermarkStrategy | None = None) -> None:
         self._source = source
         self._strategy = watermarks
+        self.alignment = None if watermarks is None else watermarks.alignment
 
     def open(self) -> None:
         self._open: dict[str, _OpenSplit] = {}
-        self._valve = WatermarkValve()
+        self._splits = SplitWatermarks(self)
         self._complete = False
+        self._aligned_to: int | None = None
+        self._left_behind = MIN_WATERMARK
 
     def assign(self, splits: list[tuple[Split, Any]]) -> None:
         for split, position in splits:
             reader = self._source.create_reader(split, position)
-            timing = (
-                None
-                if self._strategy is None
-                else TimestampsAndWatermarks(self._strategy, self.context.name, self.context.subtask)
-            )
+            timing = None if self._strategy is None else TimestampsAndWatermarks(self._strategy, self.context)
             self._open[split.split_id] = _OpenSplit(split, reader, timing)
-            self._valve.add(split.split_id)
+            self._splits.add(split.split_id)
 
     def no_more_splits(self) -> None:
         self._complete = True
@@ -193,7 +262,8 @@ class SourceOperator(SourceHead):
 
     def read_epoch(self, limit: int) -> None:
         waiting = list(self._open.values())
-        while waiting and limit > 0:
+        empty: set[str] = set()
+        while limit > 0 and (waiting := [split for split in waiting if not self._must_wait(split)]):
             still: list[_OpenSplit] = []
             for split in waiting:
                 batch = split.read(min(READ_RECORDS, limit))
@@ -203,6 +273,8 @@ class SourceOperator(SourceHead):
                     limit -= len(batch.values)
                     self._emit(split, batch)
                     still.append(split)
+                else:
+                    empty.add(split.split.split_id)
                 if split.done:
                     self._drop(split)
                     if still and still[-1] is split:
@@ -210,10 +282,20 @@ class SourceOperator(SourceHead):
                 if limit <= 0:
                     break
             waiting = still
+        self._note_activity(empty)
+
+    def _note_activity(self, empty: set[str]) -> None:
+        """Only a split that was asked and had nothing can be idle, not one that waits or was left out."""
+        for split_id, split in self._open.items():
+            if split.time is not None:
+                if split_id in empty:
+                    split.time.look()
+                else:
+                    split.time.stay_active()
 
     def has_data(self) -> bool:
         now = time.time()
-        for split in self._open.values():
+        for split in self._ready():
             if split.ahead is not None or split.reader.finished:
                 return True
             due = split.reader.next_due()
@@ -223,19 +305,21 @@ class SourceOperator(SourceHead):
 
     @property
     def wants_polling(self) -> bool:
-        return any(split.reader.next_due() is None for split in self._open.values())
+        return any(split.reader.next_due() is None for split in self._ready())
 
     def poll(self) -> bool:
-        return any([split.reader.next_due() is None and split.fetch_ahead() for split in self._open.values()])
+        return any([split.reader.next_due() is None and split.fetch_ahead() for split in self._ready()])
 
     def next_due(self) -> float | None:
-        dues = [due for due in (split.reader.next_due() for split in self._open.values()) if due is not None]
-        return min(dues, default=None)
+        idle_dues = [split.time.idle_due for split in self._open.values() if split.time is not None]
+        return _earliest([*idle_dues, *(split.reader.next_due() for split in self._ready())])
 
     def end_epoch(self) -> None:
-        for split in self._open.values():
+        # What the last split had reached counts once it is clear that its end was not the end of the source.
+        self._splits.reach(self._left_behind)
+        for split_id, split in self._open.items():
             if split.time is not None:
-                self._watermark(split, split.time.periodic())
+                self._splits.round_off(split_id, split.time)
 
     def close(self) -> None:
         for split in getattr(self, "_open", {}).values():
@@ -245,20 +329,52 @@ class SourceOperator(SourceHead):
         if split.time is None:
             self.output.emit(batch)
             return
-        for part, watermark in split.time.process(batch):
-            self.output.emit(part)
-            self._watermark(split, watermark)
-
-    def _watermark(self, split: _OpenSplit, timestamp: int | None) -> None:
-        if timestamp is not None:
-            combined = self._valve.advance(split.split.split_id, timestamp)
-            if combined is not None:
-                self.output.emit_watermark(combined)
+        self._splits.emit(split.split.split_id, split.time, batch)
+        if self.alignment is not None:
+            # Now, so that the split waits as soon as it is ahead.
+            self._splits.advance(split.split.split_id, split.time, split.time.periodic())
 
     def _drop(self, split: _OpenSplit) -> None:
         split.reader.close()
         del self._open[split.split.split_id]
-        # Not ended but forgotten: splits found later must still be able to move the watermark.
-        combined = self._valve.remove(split.split.split_id)
-        if combined is not None:
-            self.output.emit_watermark(combined)
+        self._splits.remove(split.split.split_id)
+        if split.time is not None and not self._open:
+            split.time.periodic()
+            self._left_behind = max(self._left_behind, split.time.watermark)
+
+    # --- keeping step with others ---
+
+    def align_to(self, watermark: int) -> None:
+        self._aligned_to = watermark
+
+    def progress(self) -> AlignedProgress | None:
+        if self.alignment is None:
+            return None
+        marks = [
+            split.time.watermark for split in self._open.values() if split.time is not None and self._must_wait(split)
+        ]
+        return AlignedProgress(self._slowest(), min(marks, default=None))
+
+    def _ready(self) -> list[_OpenSplit]:
+        return [split for split in self._open.values() if not self._must_wait(split)]
+
+    def _must_wait(self, split: _OpenSplit) -> bool:
+        """Whether a split is too far ahead of the others, here or in other subtasks and sources."""
+        if self.alignment is None or split.time is None or split.time.watermark == MIN_WATERMARK:
+            return False
+        slowest = self._slowest()
+        limits = [] if slowest is None else [slowest + self.alignment.max_drift]
+        if self._aligned_to is not None:
+            limits.append(self._aligned_to)
+        return bool(limits) and split.time.watermark > min(limits)
+
+    def _slowest(self) -> int | None:
+        """The least watermark of the splits that have one and are not idle."""
+        marks = [
+            split.time.watermark for split in self._open.values() if split.time is not None and not split.time.idle
+        ]
+        return min((mark for mark in marks if mark != MIN_WATERMARK), default=None)
+
+
+def _earliest(times: Iterable[float | None]) -> float | None:
+    return min((when for when in times if when is not None), default=None)

@@ -3,224 +3,187 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, MutableMapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
-_MISSING: Any = object()
+from flintstream.common.keys import key_group
+from flintstream.runtime.state import ttl, views
+from flintstream.runtime.state.ttl import IncrementalCleanup, TimeToLive
+
+ENGINE = "engine"
+"""The kind of a table that an operator itself keeps, not a function."""
+
+
+@dataclass(frozen=True)
+class KeyedStateInfo:
+    """What a backend knows of a state besides its entries."""
+
+    name: str
+    kind: str
+    """`value`, `list`, `map`, `reducing` or `aggregating`: what a function asked for."""
+    type_info: Any = None
+    """The declared type of what is stored for a key; None for any Python object."""
+    time_to_live: TimeToLive | None = None
+
+
+class NoKey:
+    """Stands for the current key while there is none. It cannot be looked up: using keyed state then is an error."""
+
+    __slots__ = ("_message",)
+
+    def __init__(self, operator: str, reason: str) -> None:
+        self._message = (
+            f"operator '{operator}': there is no key at hand, so keyed state and timers cannot be used: {reason}"
+        )
+
+    def __hash__(self) -> NoReturn:
+        raise RuntimeError(self._message)
 
 
 class KeyedStateBackend(ABC):
-    """Tables from key to value, one for each registered state.
+    """Tables from key to what is stored for it, one for each state of the operator.
 
-    `current_key` is set before each record; the states that a function holds read and write the entry of that key.
+    `current_key` is set before each record and each timer; the states that a function holds read and write the entry of
+    that key. A backend stores what it likes how it likes, as long as a `table` behaves like a mapping, and what a table
+    gave may be changed in place until the block at hand is processed. `touch` tells once a block which keys may change:
+    enough for a backend that fetches and writes back in bulk, and for snapshots of what has changed.
+
+    A key belongs to one of `max_parallelism` key groups. Snapshots are made and restored by key group.
     """
 
-    current_key: Any
+    def __init__(
+        self, operator: str, max_parallelism: int, clock: Callable[[], int], key_groups: range | None = None
+    ) -> None:
+        self.operator = operator
+        self.max_parallelism = max_parallelism
+        self.key_groups = range(max_parallelism) if key_groups is None else key_groups
+        """The groups that this subtask owns."""
+        self.clock = clock
+        self.states: dict[str, KeyedStateInfo] = {}
+        self.no_key = NoKey(operator, "they belong to the key of a record or timer, and none is being processed")
+        self.current_key: Any = self.no_key
+
+    # --- what a backend has to do ---
 
     @abstractmethod
     def table(self, name: str) -> MutableMapping[Any, Any]:
         """The table of that name, made when missing."""
 
-    def value_state(self, descriptor: Any) -> ValueStateView:
+    @abstractmethod
+    def touch(self, keys: Collection[Any]) -> None:
+        """Says that what is stored for these keys may be read and changed until the next call: one key for each record."""
+
+    @abstractmethod
+    def clean_with_every_record(self, cleanup: IncrementalCleanup, size: int) -> None:
+        """Lets a clean-up look at `size` keys for each record, as told by `touch`."""
+
+    @abstractmethod
+    def changed_keys(self) -> set[Any] | None:
+        """The keys touched since `forget_changes`; None while that is not recorded."""
+
+    @abstractmethod
+    def forget_changes(self) -> None:
+        """Starts to record changes anew: what is stored now is safe elsewhere."""
+
+    # --- the states of functions ---
+
+    def value_state(self, descriptor: Any) -> Any:
         """One value a key."""
-        return ValueStateView(self, self._table_of(descriptor), getattr(descriptor, "default_value", None))
+        table, live = self._register(descriptor, "value")
+        default = getattr(descriptor, "default_value", None)
+        return views.value_view(self, table, default) if live is None else ttl.TtlValueState(self, table, live, default)
 
-    def list_state(self, descriptor: Any) -> ListStateView:
+    def list_state(self, descriptor: Any) -> Any:
         """A list a key."""
-        return ListStateView(self, self._table_of(descriptor))
+        table, live = self._register(descriptor, "list")
+        return views.ListStateView(self, table) if live is None else ttl.TtlListState(self, table, live)
 
-    def map_state(self, descriptor: Any) -> MapStateView:
+    def map_state(self, descriptor: Any) -> Any:
         """A map a key."""
-        return MapStateView(self, self._table_of(descriptor))
+        table, live = self._register(descriptor, "map")
+        return views.MapStateView(self, table) if live is None else ttl.TtlMapState(self, table, live)
 
-    def reducing_state(self, descriptor: Any) -> ReducingStateView:
+    def reducing_state(self, descriptor: Any) -> Any:
         """One value a key, reduced from all values added."""
-        return ReducingStateView(self, self._table_of(descriptor), descriptor.get_reduce_function().reduce)
+        table, live = self._register(descriptor, "reducing")
+        reduce = descriptor.get_reduce_function().reduce
+        if live is None:
+            return views.ReducingStateView(self, table, reduce)
+        return ttl.TtlReducingState(self, table, live, reduce)
 
-    def aggregating_state(self, descriptor: Any) -> AggregatingStateView:
+    def aggregating_state(self, descriptor: Any) -> Any:
         """One accumulator a key, aggregated from all values added."""
-        return AggregatingStateView(self, self._table_of(descriptor), descriptor.get_agg_function())
+        table, live = self._register(descriptor, "aggregating")
+        function = descriptor.get_agg_function()
+        if live is None:
+            return views.AggregatingStateView(self, table, function)
+        return ttl.TtlAggregatingState(self, table, live, function)
 
-    def _table_of(self, descriptor: Any) -> MutableMapping[Any, Any]:
-        if getattr(descriptor, "_ttl_config", None) is not None:
-            raise NotImplementedError(f"state {descriptor.name!r}: time-to-live is not part of this version")
-        return self.table(descriptor.name)
+    def state_of(self, descriptor: Any) -> Any:
+        """The state that a descriptor describes, whatever its kind."""
+        kind = type(descriptor).__name__.removesuffix("StateDescriptor").lower()
+        makers = {
+            "value": self.value_state,
+            "list": self.list_state,
+            "map": self.map_state,
+            "reducing": self.reducing_state,
+            "aggregating": self.aggregating_state,
+        }
+        if kind not in makers:
+            raise TypeError(f"operator '{self.operator}': expected a state descriptor, got {descriptor!r}")
+        return makers[kind](descriptor)
 
+    def engine_table(self, name: str) -> MutableMapping[Any, Any]:
+        """A table that the operator keeps for itself. Its name must be one that no function would choose."""
+        self.states.setdefault(name, KeyedStateInfo(name, ENGINE))
+        return self.table(name)
 
-class _StateView:
-    """A state as a function holds it: the entry of the current key in a table."""
+    def _register(self, descriptor: Any, kind: str) -> tuple[MutableMapping[Any, Any], TimeToLive | None]:
+        name = descriptor.name
+        live = TimeToLive.of(getattr(descriptor, "_ttl_config", None))
+        known = self.states.get(name)
+        if known is not None and known.kind != kind:
+            raise ValueError(
+                f"operator '{self.operator}': state {name!r} is a {known.kind} state already, and cannot be a {kind} "
+                "state too: give it another name"
+            )
+        if known is not None and (known.time_to_live is None) != (live is None):
+            raise ValueError(
+                f"operator '{self.operator}': state {name!r} is described twice, once with a time to live and once without"
+            )
+        self.states[name] = KeyedStateInfo(name, kind, getattr(descriptor, "type_info", None), live)
+        return self.table(name), live
 
-    __slots__ = ("_backend", "_table")
+    # --- by key ---
 
-    def __init__(self, backend: KeyedStateBackend, table: MutableMapping[Any, Any]) -> None:
-        self._backend = backend
-        self._table = table
+    def keys(self, name: str) -> list[Any]:
+        """The keys for which something is stored under a name."""
+        return list(self.table(name))
 
-    def clear(self) -> None:
-        """Forgets the entry of the current key."""
-        self._table.pop(self._backend.current_key, None)
+    def apply_to_all_keys(self, descriptor: Any, function: Callable[[Any, Any], Any]) -> None:
+        """Calls `function(key, state)` for each key that has something stored, with that key set."""
+        state = self.state_of(descriptor)
+        before = self.current_key
+        keys = self.keys(descriptor.name)
+        self.touch(keys)
+        try:
+            for key in keys:
+                self.current_key = key
+                function(key, state)
+        finally:
+            self.current_key = before
 
+    def by_key_group(self, name: str, keys: Iterable[Any] | None = None) -> dict[int, dict[Any, Any]]:
+        """What is stored under a name, by key group: for all keys, or for those of the given ones that have something."""
+        table = self.table(name)
+        groups: dict[int, dict[Any, Any]] = {}
+        for key in self.keys(name) if keys is None else keys:
+            if key in table:
+                groups.setdefault(key_group(key, self.max_parallelism), {})[key] = table[key]
+        return groups
 
-class ValueStateView(_StateView):
-    """One value for the current key."""
-
-    __slots__ = ("_default",)
-
-    def __init__(self, backend: KeyedStateBackend, table: MutableMapping[Any, Any], default: Any) -> None:
-        super().__init__(backend, table)
-        self._default = default
-
-    def value(self) -> Any:
-        """The value, or the default (None unless set)."""
-        return self._table.get(self._backend.current_key, self._default)
-
-    def update(self, value: Any) -> None:
-        """Sets the value; None clears it."""
-        if value is None:
-            self._table.pop(self._backend.current_key, None)
-        else:
-            self._table[self._backend.current_key] = value
-
-
-class ListStateView(_StateView):
-    """A list for the current key."""
-
-    __slots__ = ()
-
-    def get(self) -> Iterator[Any]:
-        """An iterator over the elements."""
-        return iter(self._table.get(self._backend.current_key, ()))
-
-    def __iter__(self) -> Iterator[Any]:
-        return self.get()
-
-    def add(self, value: Any) -> None:
-        """Appends an element."""
-        elements = self._table.get(self._backend.current_key)
-        if elements is None:
-            self._table[self._backend.current_key] = [value]
-        else:
-            elements.append(value)
-
-    def add_all(self, values: Iterable[Any]) -> None:
-        """Appends elements."""
-        for value in values:
-            self.add(value)
-
-    def update(self, values: Iterable[Any]) -> None:
-        """Replaces all elements."""
-        elements = list(values)
-        if elements:
-            self._table[self._backend.current_key] = elements
-        else:
-            self.clear()
-
-
-class MapStateView(_StateView):
-    """A map for the current key."""
-
-    __slots__ = ()
-
-    def _map(self) -> dict[Any, Any]:
-        return self._table.get(self._backend.current_key) or {}
-
-    def get(self, key: Any) -> Any:
-        """The value under a map key, or None."""
-        return self._map().get(key)
-
-    def put(self, key: Any, value: Any) -> None:
-        """Sets the value under a map key."""
-        entries = self._table.get(self._backend.current_key)
-        if entries is None:
-            self._table[self._backend.current_key] = {key: value}
-        else:
-            entries[key] = value
-
-    def put_all(self, dict_value: Any) -> None:
-        """Sets many: from a dict, or from pairs of key and value."""
-        for key, value in dict(dict_value).items():
-            self.put(key, value)
-
-    def remove(self, key: Any) -> None:
-        """Removes a map key."""
-        entries = self._table.get(self._backend.current_key)
-        if entries is not None:
-            entries.pop(key, None)
-            if not entries:
-                self.clear()
-
-    def contains(self, key: Any) -> bool:
-        """Whether the map key is there."""
-        return key in self._map()
-
-    def items(self) -> Iterable[tuple[Any, Any]]:
-        """The entries, as they are now."""
-        return list(self._map().items())
-
-    def keys(self) -> Iterable[Any]:
-        """The map keys, as they are now."""
-        return list(self._map())
-
-    def values(self) -> Iterable[Any]:
-        """The values, as they are now."""
-        return list(self._map().values())
-
-    def is_empty(self) -> bool:
-        """Whether there is no entry."""
-        return not self._map()
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.get(key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self.put(key, value)
-
-    def __delitem__(self, key: Any) -> None:
-        self.remove(key)
-
-    def __contains__(self, key: Any) -> bool:
-        return self.contains(key)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.keys())
-
-
-class ReducingStateView(_StateView):
-    """One value for the current key, reduced from all that were added."""
-
-    __slots__ = ("_reduce",)
-
-    def __init__(self, backend: KeyedStateBackend, table: MutableMapping[Any, Any], reduce: Any) -> None:
-        super().__init__(backend, table)
-        self._reduce = reduce
-
-    def get(self) -> Any:
-        """The value, or None before the first."""
-        return self._table.get(self._backend.current_key)
-
-    def add(self, value: Any) -> None:
-        """Reduces a value in."""
-        previous = self._table.get(self._backend.current_key, _MISSING)
-        self._table[self._backend.current_key] = value if previous is _MISSING else self._reduce(previous, value)
-
-
-class AggregatingStateView(_StateView):
-    """One accumulator for the current key, aggregated from all values added."""
-
-    __slots__ = ("_function",)
-
-    def __init__(self, backend: KeyedStateBackend, table: MutableMapping[Any, Any], function: Any) -> None:
-        super().__init__(backend, table)
-        self._function = function
-
-    def get(self) -> Any:
-        """The result, or None before the first value."""
-        accumulator = self._table.get(self._backend.current_key, _MISSING)
-        return None if accumulator is _MISSING else self._function.get_result(accumulator)
-
-    def add(self, value: Any) -> None:
-        """Adds a value to the accumulator."""
-        accumulator = self._table.get(self._backend.current_key, _MISSING)
-        if accumulator is _MISSING:
-            accumulator = self._function.create_accumulator()
-        self._table[self._backend.current_key] = self._function.add(value, accumulator)
+    def entries(self) -> Iterator[tuple[KeyedStateInfo, MutableMapping[Any, Any]]]:
+        """All states with their tables."""
+        for name, info in self.states.items():
+            yield info, self.table(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.watermark_strategy import WatermarkOutput
@@ -12,25 +12,32 @@ from flintstream.runtime.operators.base import Operator
 
 if TYPE_CHECKING:
     from flintstream.common.watermark_strategy import WatermarkStrategy
+    from flintstream.runtime.operators.base import OperatorContext
 
 
 class _WatermarkOutput(WatermarkOutput):
     """Takes what a generator emits; keeps the greatest."""
 
-    __slots__ = ("emitted",)
+    __slots__ = ("emitted", "idle")
 
     def __init__(self) -> None:
         self.emitted: int | None = None
+        self.idle = False
 
     def emit_watermark(self, timestamp: Any) -> None:
         """Takes a watermark: a number of milliseconds, or an object with `timestamp`."""
         value = int(getattr(timestamp, "timestamp", timestamp))
+        self.idle = False
         if self.emitted is None or value > self.emitted:
             self.emitted = value
 
     def mark_idle(self) -> None:
-        """Refused, rather than ignored."""
-        raise NotImplementedError("mark_idle() of a watermark generator is not part of this version")
+        """The generator says that others need not wait."""
+        self.idle = True
+
+    def mark_active(self) -> None:
+        """The generator says that others must wait again."""
+        self.idle = False
 
     def take(self) -> int | None:
         """What was emitted since the last call."""
@@ -39,26 +46,44 @@ class _WatermarkOutput(WatermarkOutput):
 
 
 class TimestampsAndWatermarks:
-    """Assigns timestamps and generates watermarks for the records of one split or subtask."""
+    """Assigns timestamps and generates watermarks for the records of one split or subtask.
 
-    def __init__(self, strategy: WatermarkStrategy, operator: str, subtask: int | None = None) -> None:
+    A periodic generator is asked at most once an interval while records come, and at the end of every epoch. So a bounded
+    input that is read at once has no watermark before its last one, as in Flink.
+    """
+
+    def __init__(self, strategy: WatermarkStrategy, context: OperatorContext) -> None:
         assigner = strategy.timestamp_assigner
         self._extract = None if assigner is None else assigner.extract_timestamp
         self._generator: Any = strategy.create_generator()
         # Only our own generators: a user's subclass of one may see each record in on_event.
         self._in_blocks = strategy.has_built_in_generator
         self._output = _WatermarkOutput()
-        self._place = (operator, subtask)
-        self._watermark = MIN_WATERMARK
+        self._place = (context.name, context.subtask)
+        self._clock: Callable[[], int] = context.services.clock
+        self._interval = context.watermark_interval
+        self._idle_timeout = strategy.idle_timeout
+        self._last_active = self._last_asked = self._clock()
+        self._rested = True
+        self._had_records = False
+        self._timed_out = False
+        self.watermark = MIN_WATERMARK
+        """The last one that was made."""
 
     def process(self, batch: Batch) -> Iterator[tuple[Batch, int | None]]:
         """The batch with timestamps, cut behind each record after which the watermark moves."""
+        if self._rested:
+            # The interval counts from here: an input that is read at once has no watermark before its last one.
+            self._rested = False
+            self._last_asked = self._clock()
+        self._had_records = True
+        self._timed_out = False
         timestamps = self._timestamps(batch)
         timed = Batch(batch.values, timestamps, batch.keys)
         if self._in_blocks:
             if timestamps is not None:
                 self._generator.on_block(timestamps)
-            yield timed, self.periodic()
+            yield timed, self._when_due()
             return
         start = 0
         on_event, output = self._generator.on_event, self._output
@@ -73,15 +98,52 @@ class TimestampsAndWatermarks:
                 if watermark is not None:
                     yield timed.slice(start, index + 1), watermark
                     start = index + 1
-        yield timed.slice(start, len(batch.values)) if start else timed, self.periodic()
+        yield timed.slice(start, len(batch.values)) if start else timed, self._when_due()
 
     def periodic(self) -> int | None:
         """The watermark that the generator emits now, if that moves on."""
+        if not self._interval:
+            return None
+        self._last_asked = self._clock()
         try:
             self._generator.on_periodic_emit(self._output)
         except Exception as error:
             raise user_fault(error, *self._place) from error
         return self._moved(self._output.take())
+
+    def round_off(self) -> int | None:
+        """As `periodic`, at the end of an epoch."""
+        self._rested = True
+        return self.periodic()
+
+    def _when_due(self) -> int | None:
+        return self.periodic() if self._clock() - self._last_asked >= self._interval else None
+
+    # --- idleness ---
+
+    @property
+    def idle(self) -> bool:
+        """Whether others need not wait for these records: the generator says so, or none came for too long."""
+        return self._timed_out or self._output.idle
+
+    def stay_active(self) -> None:
+        """Nothing was looked for: that no record came says nothing."""
+        self._last_active = self._clock()
+
+    def look(self) -> None:
+        """Called when records were looked for, or an epoch has ended: too long without any is idleness."""
+        if self._had_records:
+            self._had_records = False
+            self._last_active = self._clock()
+        elif self._idle_timeout is not None and self._clock() - self._last_active >= self._idle_timeout:
+            self._timed_out = True
+
+    @property
+    def idle_due(self) -> float | None:
+        """When (seconds since 1970) these records will count as idle if none comes; None for never."""
+        if self._idle_timeout is None or self._timed_out:
+            return None
+        return (self._last_active + self._idle_timeout) / 1000
 
     def _timestamps(self, batch: Batch) -> list[int] | None:
         extract = self._extract
@@ -108,9 +170,9 @@ class TimestampsAndWatermarks:
                 raise user_fault(refusal, *self._place, value)
 
     def _moved(self, timestamp: int | None) -> int | None:
-        if timestamp is None or timestamp <= self._watermark:
+        if timestamp is None or timestamp <= self.watermark:
             return None
-        self._watermark = timestamp
+        self.watermark = timestamp
         return timestamp
 
 
@@ -121,20 +183,37 @@ class TimestampsAndWatermarksOperator(Operator):
         self._strategy = strategy
 
     def open(self) -> None:
-        self._time = TimestampsAndWatermarks(self._strategy, self.context.name, self.context.subtask)
+        self._time = TimestampsAndWatermarks(self._strategy, self.context)
+        self._idle = False
 
     def process(self, batch: Batch) -> None:
         for part, watermark in self._time.process(batch):
+            self._tell_idleness()
             self.output.emit(part)
-            if watermark is not None:
-                self.output.emit_watermark(watermark)
+            self._emit_watermark(watermark)
 
     def process_watermark(self, timestamp: int) -> None:
         # Only the last watermark, the sign that all input has come, is passed on.
         if timestamp == MAX_WATERMARK:
             self.output.emit_watermark(timestamp)
 
+    def process_idleness(self, idle: bool) -> None:
+        """Not passed on: this operator decides by itself what is idle."""
+
     def end_epoch(self) -> None:
-        watermark = self._time.periodic()
-        if watermark is not None:
-            self.output.emit_watermark(watermark)
+        self._emit_watermark(self._time.round_off())
+        self._time.look()
+        self._tell_idleness()
+
+    def next_due(self) -> float | None:
+        return self._time.idle_due
+
+    def _emit_watermark(self, timestamp: int | None) -> None:
+        if timestamp is not None:
+            self._tell_idleness()
+            self.output.emit_watermark(timestamp)
+
+    def _tell_idleness(self) -> None:
+        if self._time.idle != self._idle:
+            self._idle = self._time.idle
+            self.output.emit_idleness(self._idle)

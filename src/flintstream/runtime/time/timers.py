@@ -1,51 +1,211 @@
-"""What a process function sees of time."""
+"""Timers: one for each key and timestamp, in event time and in processing time."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
+from operator import index
+from typing import Any
 
 from flintstream.runtime.batch import MIN_WATERMARK
+from flintstream.runtime.state.backend import KeyedStateBackend, NoKey
 
-_NOT_YET = "timers are not part of this version: current_processing_time() and current_watermark() work"
+_COMPACT_FROM = 1024
+
+StoredTimers = tuple[list[tuple[int, Any]], list[tuple[int, Any]]]
+"""Timers as (timestamp, key): those of event time, and those of processing time."""
+
+
+class _Keys(dict[Any, None]):
+    """The keys of several timers with one timestamp, in the order in which they were registered."""
+
+    __slots__ = ()
+
+
+_NONE = object()
+"""In place of a key: the timers with this timestamp were deleted."""
+
+
+class TimerQueue:
+    """Timers of one time domain: each a timestamp and a key (or any other hashable thing that it belongs to).
+
+    A heap of the distinct timestamps, and for each the key, or the keys, of its timers. Most timestamps belong to one key;
+    then that key stands for itself. Deleting leaves the timestamp in the heap, so that both registering and deleting cost
+    the same however many timers there are; once most of the heap is left over like that, it is made anew.
+    """
+
+    __slots__ = ("_deleted", "_heap", "_keys")
+
+    def __init__(self) -> None:
+        self._heap: list[int] = []
+        self._keys: dict[int, Any] = {}
+        self._deleted = 0
+
+    def add(self, timestamp: int, key: Any) -> None:
+        """Registers a timer; a second one with the same timestamp and key is the same timer."""
+        found = self._keys.get(timestamp)
+        if found is None:
+            self._keys[timestamp] = key
+            heappush(self._heap, timestamp)
+        elif found.__class__ is _Keys:
+            found[key] = None
+        elif found is _NONE:
+            self._keys[timestamp] = key
+            self._deleted -= 1
+        elif found != key:
+            self._keys[timestamp] = _Keys({found: None, key: None})
+
+    def remove(self, timestamp: int, key: Any) -> None:
+        """Deletes a timer; nothing happens if there is none."""
+        found = self._keys.get(timestamp)
+        if found is None or found is _NONE:
+            return
+        if found.__class__ is _Keys:
+            found.pop(key, None)
+            if found:
+                return
+        elif found != key:
+            return
+        self._keys[timestamp] = _NONE
+        self._deleted += 1
+        if self._deleted > _COMPACT_FROM and self._deleted * 2 > len(self._heap):
+            self._compact()
+
+    def due(self, until: int) -> Iterator[tuple[int, Any]]:
+        """Takes out timer after timer, the earliest first, up to a time. Timers may be added and removed meanwhile."""
+        heap, keys = self._heap, self._keys
+        while heap and heap[0] <= until:
+            timestamp = heap[0]
+            found = keys[timestamp]
+            if found is _NONE:
+                heappop(heap)
+                del keys[timestamp]
+                self._deleted -= 1
+            elif found.__class__ is _Keys:
+                for key in list(found):
+                    if key in found:
+                        self.remove(timestamp, key)
+                        yield timestamp, key
+                        if keys.get(timestamp) is not found or heap[0] != timestamp:
+                            break
+            else:
+                self.remove(timestamp, found)
+                yield timestamp, found
+
+    @property
+    def earliest(self) -> int | None:
+        """The time of the first timer; a deleted one may still count."""
+        return self._heap[0] if self._heap else None
+
+    def __len__(self) -> int:
+        return sum(len(found) if found.__class__ is _Keys else found is not _NONE for found in self._keys.values())
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        """All timers, in no order."""
+        for timestamp, found in self._keys.items():
+            if found.__class__ is _Keys:
+                for key in found:
+                    yield timestamp, key
+            elif found is not _NONE:
+                yield timestamp, found
+
+    def _compact(self) -> None:
+        keys = self._keys
+        # In place: `due` may be at work on both.
+        self._heap[:] = [timestamp for timestamp in self._heap if keys[timestamp] is not _NONE]
+        heapify(self._heap)
+        for timestamp in [timestamp for timestamp, found in keys.items() if found is _NONE]:
+            del keys[timestamp]
+        self._deleted = 0
 
 
 class TimeView:
-    """The `timer_service()` of a process function."""
+    """What a process function without keys sees of time: the clock and the watermark, but no timers."""
 
-    __slots__ = ("_keyed", "_operator", "watermark")
+    __slots__ = ("_operator", "current_processing_time", "watermark")
 
-    def __init__(self, operator: str, keyed: bool) -> None:
+    def __init__(self, operator: str, clock: Callable[[], int]) -> None:
         self._operator = operator
-        self._keyed = keyed
-        self.watermark = MIN_WATERMARK
-
-    def current_processing_time(self) -> int:
+        self.current_processing_time = clock
         """The clock of the slot, in milliseconds since 1970."""
-        return time.time_ns() // 1_000_000
+        self.watermark = MIN_WATERMARK
 
     def current_watermark(self) -> int:
         """The watermark that this operator has reached."""
         return self.watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
+        """Refused: timers belong to keys."""
+        raise self._refusal("register_processing_time_timer")
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Refused: timers belong to keys."""
+        raise self._refusal("register_event_time_timer")
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Refused: timers belong to keys."""
+        raise self._refusal("delete_processing_time_timer")
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Refused: timers belong to keys."""
+        raise self._refusal("delete_event_time_timer")
+
+    def _refusal(self, call: str) -> Exception:
+        return RuntimeError(
+            f"operator '{self._operator}': {call}(): timers are only supported on a keyed stream: put a key_by() before "
+            "this operator"
+        )
+
+
+class TimerService(TimeView):
+    """The `timer_service()` of a process function on a keyed stream: the time, and timers for the key at hand."""
+
+    __slots__ = ("_state", "event", "processing")
+
+    def __init__(self, operator: str, clock: Callable[[], int], state: KeyedStateBackend) -> None:
+        super().__init__(operator, clock)
+        self._state = state
+        self.event = TimerQueue()
+        self.processing = TimerQueue()
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
         """Asks for `on_timer` at that time of the slot's clock."""
-        raise self._refuse("register_processing_time_timer")
+        key = self._state.current_key
+        if timestamp.__class__ is not int or key.__class__ is NoKey:
+            timestamp = self._checked("register_processing_time_timer", timestamp)
+        self.processing.add(timestamp, key)
 
     def register_event_time_timer(self, timestamp: int) -> None:
         """Asks for `on_timer` when the watermark reaches that time."""
-        raise self._refuse("register_event_time_timer")
+        key = self._state.current_key
+        if timestamp.__class__ is not int or key.__class__ is NoKey:
+            timestamp = self._checked("register_event_time_timer", timestamp)
+        self.event.add(timestamp, key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Takes a timer back."""
-        raise self._refuse("delete_processing_time_timer")
+        self.processing.remove(timestamp, self._state.current_key)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Takes a timer back."""
-        raise self._refuse("delete_event_time_timer")
+        self.event.remove(timestamp, self._state.current_key)
 
-    def _refuse(self, call: str) -> Exception:
-        if not self._keyed:
-            return RuntimeError(
-                f"operator '{self._operator}': {call}() needs a keyed stream: put a key_by() before this operator"
-            )
-        return NotImplementedError(f"operator '{self._operator}': {call}(): {_NOT_YET}")
+    def stored(self) -> StoredTimers:
+        """All timers, for a snapshot."""
+        return list(self.event), list(self.processing)
+
+    def restore(self, timers: StoredTimers) -> None:
+        """Registers the timers of an earlier run."""
+        for queue, stored in zip((self.event, self.processing), timers):
+            for timestamp, key in stored:
+                queue.add(timestamp, key)
+
+    def _checked(self, call: str, timestamp: Any) -> int:
+        hash(self._state.current_key)  # Raises where there is no key.
+        try:
+            return index(timestamp)
+        except TypeError:
+            raise TypeError(
+                f"operator '{self._operator}': {call}(): the timestamp must be an integer, in milliseconds, "
+                f"got {timestamp!r}"
+            ) from None

@@ -1,4 +1,4 @@
-"""WatermarkValve: the minimum over the watermarks of several channels."""
+"""The least of several watermarks: of the splits of a source, the inputs of an operator, the channels of a task."""
 
 from __future__ import annotations
 
@@ -7,58 +7,165 @@ from collections.abc import Hashable, Iterable
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK
 
 
-class WatermarkValve:
-    """Combines the watermarks of the channels of a task, or of the splits of a source.
+class CombinedWatermark:
+    """Combines the watermarks of the splits of a source, or of the inputs of an operator.
 
-    The combined watermark is the least of all active channels, never goes backwards, and is unknown before every active
-    channel has sent one. Idle channels are left out; when all are idle, so is the whole.
+    The combined watermark is the least of all parts that are not idle, and never goes backwards. A part that was idle counts
+    again as soon as it is active.
     """
 
-    def __init__(self, channels: Iterable[Hashable] = ()) -> None:
-        self._watermarks: dict[Hashable, int] = dict.fromkeys(channels, MIN_WATERMARK)
+    def __init__(self, parts: Iterable[Hashable] = ()) -> None:
+        self._watermarks: dict[Hashable, int] = dict.fromkeys(parts, MIN_WATERMARK)
         self._idle: set[Hashable] = set()
         self.watermark = MIN_WATERMARK
 
-    def add(self, channel: Hashable) -> None:
-        """Adds a channel that has sent nothing yet."""
-        self._watermarks.setdefault(channel, MIN_WATERMARK)
+    def add(self, part: Hashable) -> None:
+        """Adds a part that has sent nothing yet."""
+        self._watermarks.setdefault(part, MIN_WATERMARK)
 
-    def advance(self, channel: Hashable, timestamp: int) -> int | None:
-        """Takes a watermark of a channel; returns the combined watermark if that moved."""
-        if timestamp > self._watermarks.get(channel, MIN_WATERMARK):
-            self._watermarks[channel] = timestamp
+    def advance(self, part: Hashable, timestamp: int) -> int | None:
+        """Takes a watermark of a part; returns the combined watermark if that moved."""
+        if timestamp > self._watermarks.get(part, MIN_WATERMARK):
+            self._watermarks[part] = timestamp
         return self._combined()
 
-    def set_idle(self, channel: Hashable, idle: bool) -> int | None:
-        """Leaves a channel out, or takes it in again; returns the combined watermark if that moved."""
+    def set_idle(self, part: Hashable, idle: bool) -> int | None:
+        """Leaves a part out, or takes it in again; returns the combined watermark if that moved."""
         if idle:
-            self._idle.add(channel)
+            self._idle.add(part)
         else:
-            self._idle.discard(channel)
+            self._idle.discard(part)
         return self._combined()
 
-    def end(self, channel: Hashable) -> int | None:
-        """A channel has ended: it holds nothing back any more."""
-        return self.advance(channel, MAX_WATERMARK)
+    def remove(self, part: Hashable) -> int | None:
+        """Forgets a part, e.g. a split read to its end; returns the combined watermark if that moved."""
+        del self._watermarks[part]
+        self._idle.discard(part)
+        return self._combined()
 
-    def remove(self, channel: Hashable) -> int | None:
-        """Forgets a channel, e.g. a split read to its end; returns the combined watermark if that moved."""
-        del self._watermarks[channel]
-        self._idle.discard(channel)
-        return self._combined() if self._watermarks else None
+    def raise_to(self, timestamp: int) -> int | None:
+        """Moves the combined watermark itself; returns it if that moved."""
+        if timestamp <= self.watermark:
+            return None
+        self.watermark = timestamp
+        return timestamp
 
     @property
     def all_idle(self) -> bool:
-        """Whether every channel that has not ended is idle."""
-        return bool(self._idle) and all(
-            channel in self._idle or watermark == MAX_WATERMARK for channel, watermark in self._watermarks.items()
-        )
+        """Whether every part is idle, and there is one."""
+        return bool(self._idle) and len(self._idle) == len(self._watermarks)
 
     def _combined(self) -> int | None:
-        active = [mark for channel, mark in self._watermarks.items() if channel not in self._idle]
-        # When all are idle the greatest of them counts: nothing is held back by streams that say nothing.
-        least = min(active) if active else max(self._watermarks.values(), default=MIN_WATERMARK)
-        if least > self.watermark:
-            self.watermark = least
-            return least
+        active = [mark for part, mark in self._watermarks.items() if part not in self._idle]
+        return self.raise_to(min(active)) if active else None
+
+
+class WatermarkValve:
+    """Combines the watermarks of the channels of one input of a task.
+
+    The combined watermark is the least of all channels that count, and never goes backwards. An idle channel does not count,
+    nor one that was idle and is still behind what has been let through, nor one that has ended. When all channels have
+    fallen idle the greatest of them counts: nothing is held back by streams that say nothing.
+    """
+
+    def __init__(self, channels: Iterable[Hashable]) -> None:
+        self._watermarks: dict[Hashable, int] = dict.fromkeys(channels, MIN_WATERMARK)
+        self._idle: set[Hashable] = set()
+        self._behind: set[Hashable] = set()
+        self.watermark = MIN_WATERMARK
+
+    def advance(self, channel: Hashable, timestamp: int) -> int | None:
+        """Takes a watermark of a channel; returns the combined watermark if that moved."""
+        if timestamp == MAX_WATERMARK:
+            return self.end(channel)
+        if channel in self._idle or timestamp <= self._watermarks.get(channel, MAX_WATERMARK):
+            return None
+        self._watermarks[channel] = timestamp
+        if timestamp >= self.watermark:
+            self._behind.discard(channel)
+        return self._least()
+
+    def set_idle(self, channel: Hashable, idle: bool) -> int | None:
+        """A channel has fallen idle or is active again; returns the combined watermark if that moved."""
+        if channel not in self._watermarks or idle == (channel in self._idle):
+            return None
+        if not idle:
+            self._idle.discard(channel)
+            if self._watermarks[channel] < self.watermark:
+                self._behind.add(channel)
+            return None
+        self._idle.add(channel)
+        self._behind.discard(channel)
+        if not self.all_idle:
+            return self._least()
+        return self._moved(max(self._watermarks.values())) if self._watermarks[channel] == self.watermark else None
+
+    def end(self, channel: Hashable) -> int | None:
+        """A channel has ended: it holds nothing back any more. When all have, the watermark is the last."""
+        self._watermarks.pop(channel, None)
+        self._idle.discard(channel)
+        self._behind.discard(channel)
+        return self._least() if self._watermarks else self._moved(MAX_WATERMARK)
+
+    @property
+    def all_idle(self) -> bool:
+        """Whether every channel that has not ended is idle, and there is one."""
+        return bool(self._idle) and len(self._idle) == len(self._watermarks)
+
+    def _least(self) -> int | None:
+        if self._idle or self._behind:
+            left_out = self._idle | self._behind
+            counting = [mark for channel, mark in self._watermarks.items() if channel not in left_out]
+            return self._moved(min(counting)) if counting else None
+        return self._moved(min(self._watermarks.values()))
+
+    def _moved(self, timestamp: int) -> int | None:
+        if timestamp > self.watermark:
+            self.watermark = timestamp
+            return timestamp
         return None
+
+
+class InputWatermarks:
+    """The watermarks of a task: one valve an input, and the least over the inputs."""
+
+    def __init__(self, inputs: list[list[int]]) -> None:
+        self._valves = [WatermarkValve(channels) for channels in inputs]
+        self._combined = CombinedWatermark(range(len(inputs)))
+        self._ended = 0
+        self.idle = False
+        """Whether all inputs are idle."""
+
+    def advance(self, input_index: int, channel: int, timestamp: int) -> int | None:
+        """Takes a watermark of a channel; returns the task's watermark if that moved."""
+        return self._let_through(input_index, self._valves[input_index].advance(channel, timestamp))
+
+    def end(self, input_index: int, channel: int) -> int | None:
+        """A channel has ended; returns the task's watermark if that moved."""
+        return self._let_through(input_index, self._valves[input_index].end(channel))
+
+    def set_idle(self, input_index: int, channel: int, idle: bool) -> int | None:
+        """A channel has fallen idle or is active again; returns the task's watermark if that moved.
+
+        `idle` of this object tells afterwards whether the whole task is.
+        """
+        valve = self._valves[input_index]
+        moved = self._let_through(input_index, valve.set_idle(channel, idle))
+        moved = _later(moved, self._combined.set_idle(input_index, valve.all_idle))
+        self.idle = self._combined.all_idle
+        return moved
+
+    def _let_through(self, input_index: int, timestamp: int | None) -> int | None:
+        if timestamp is None:
+            return None
+        if timestamp != MAX_WATERMARK:
+            return self._combined.advance(input_index, timestamp)
+        # An input that has ended is forgotten: the others go on, and an idle one does not end with it.
+        self._ended += 1
+        moved = self._combined.remove(input_index) if self._ended < len(self._valves) else MAX_WATERMARK
+        self.idle = self._ended < len(self._valves) and self._combined.all_idle
+        return moved
+
+
+def _later(first: int | None, second: int | None) -> int | None:
+    return second if second is not None else first

@@ -1,0 +1,59 @@
+"""`map_with_state` and its like: a plain function of a record and the state of its key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flintstream.common.typeinfo import TypeInformation, Types
+from flintstream.datastream.basic_functions import FilterFunction, FlatMapFunction, Function, MapFunction
+from flintstream.datastream.state import ValueState, ValueStateDescriptor
+from flintstream.runtime.context import RuntimeContext
+
+StatefulFunction = Callable[[Any, Any], tuple[Any, Any]]
+"""Of a record and the state of its key (None at first): the result, and the new state (None to forget it)."""
+
+
+class _WithState(Function):
+    """Keeps what the function gives as the new state."""
+
+    def __init__(self, operator: str, function: StatefulFunction, state_type: TypeInformation | None) -> None:
+        self._operator = operator
+        self._function = function
+        self._type = Types.PICKLED_BYTE_ARRAY() if state_type is None else state_type
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._state: ValueState[Any] = runtime_context.get_state(ValueStateDescriptor("state", self._type))
+
+    def _call(self, value: Any) -> Any:
+        given = self._function(value, self._state.value())
+        try:
+            result, state = given
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{self._operator}: the function must give a pair of the result and the new state, got {given!r}"
+            ) from None
+        self._state.update(state)
+        return result
+
+
+class MapWithState(_WithState, MapFunction):
+    """One result for each record."""
+
+    def map(self, value: Any) -> Any:
+        return self._call(value)
+
+
+class FlatMapWithState(_WithState, FlatMapFunction):
+    """Any number of results for each record."""
+
+    def flat_map(self, value: Any) -> Iterable[Any] | None:
+        results: Iterable[Any] | None = self._call(value)
+        return results
+
+
+class FilterWithState(_WithState, FilterFunction):
+    """Keeps the records for which the result is true."""
+
+    def filter(self, value: Any) -> bool:
+        return bool(self._call(value))

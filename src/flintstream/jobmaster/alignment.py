@@ -1,0 +1,63 @@
+"""WatermarkAlignment on the driver: sources of one group do not run away from the slowest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from flintstream.runtime.batch import MAX_WATERMARK
+
+if TYPE_CHECKING:
+    from flintstream.common.watermark_strategy import WatermarkAlignment
+    from flintstream.graph.execution_graph import ExecutionGraph
+    from flintstream.runtime.protocol import VertexReport
+
+
+class AlignmentGroups:
+    """Says after each epoch how far each source may go in the next one.
+
+    A source may go as far as the least watermark of its group allows, plus the drift that its strategy allows. Sources
+    without a watermark, and idle ones, are not waited for.
+    """
+
+    def __init__(self, alignments: Mapping[int, WatermarkAlignment]) -> None:
+        self._alignments = dict(alignments)
+        """Source vertex to what its strategy says."""
+        self._limits: dict[int, int] = {}
+        self._someone_may_go_on = False
+
+    @staticmethod
+    def of(graph: ExecutionGraph) -> AlignmentGroups:
+        """The groups of the sources of a job."""
+        job = graph.job_graph
+        heads = {vertex.id: job.nodes[vertex.head_id].operator for vertex in job.vertices}
+        found = {vertex_id: getattr(head, "alignment", None) for vertex_id, head in heads.items()}
+        return AlignmentGroups({vertex_id: each for vertex_id, each in found.items() if each is not None})
+
+    def limit(self, vertex_id: int) -> int | None:
+        """The greatest watermark up to which the splits of a source are read; None where it keeps step with nobody."""
+        return self._limits.get(vertex_id, MAX_WATERMARK) if vertex_id in self._alignments else None
+
+    def next_due(self) -> float | None:
+        """At once, if splits that had to wait may go on now."""
+        return 0.0 if self._someone_may_go_on else None
+
+    def epoch_done(self, reports: Iterable[VertexReport]) -> None:
+        """Takes in how far the sources have come."""
+        if not self._alignments:
+            return
+        aligned = [report for report in reports if report.vertex_id in self._alignments and report.progress is not None]
+        slowest: dict[str, int] = {}
+        for report in aligned:
+            assert report.progress is not None
+            group, mark = self._alignments[report.vertex_id].group, report.progress.watermark
+            if mark is not None and not report.finished:
+                slowest[group] = min(mark, slowest.get(group, mark))
+        for vertex_id, alignment in self._alignments.items():
+            mark = slowest.get(alignment.group)
+            self._limits[vertex_id] = MAX_WATERMARK if mark is None else mark + alignment.max_drift
+        self._someone_may_go_on = any(
+            report.progress.waiting is not None and report.progress.waiting <= self._limits[report.vertex_id]
+            for report in aligned
+            if report.progress is not None
+        )

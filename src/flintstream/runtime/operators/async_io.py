@@ -1,0 +1,204 @@
+"""AsyncWaitOperator: calls an asynchronous function, with many records in flight at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from flintstream.runtime.batch import NO_TIMESTAMP, Batch
+from flintstream.runtime.block import Idleness, Watermark
+from flintstream.runtime.captured import capture, released
+from flintstream.runtime.faults import UserCodeError, user_fault
+from flintstream.runtime.operators.async_calls import CANCEL_SECONDS, AsyncCalls, Retries
+from flintstream.runtime.operators.async_queue import Mark, OrderedQueue, Run, UnorderedQueue
+from flintstream.runtime.operators.base import FunctionOperator
+
+if TYPE_CHECKING:
+    from flintstream.runtime.operators.base import OperatorContext
+    from flintstream.runtime.output import Output
+
+
+class _Mailbox:
+    """What the loop's thread has for the processing thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._runs: list[Run] = []
+        self._error: UserCodeError | None = None
+
+    def put(self, runs: list[Run]) -> None:
+        """Adds runs of results."""
+        with self._changed:
+            self._runs += runs
+            self._changed.notify()
+
+    def fail(self, error: UserCodeError) -> None:
+        """From now on `take` raises this."""
+        with self._changed:
+            self._error = error
+            self._changed.notify()
+
+    def take(self, wait: bool) -> list[Run]:
+        """All runs so far; waits for the first one if told so."""
+        with self._changed:
+            while wait and not self._runs and self._error is None:
+                self._changed.wait()
+            if self._error is not None:
+                raise self._error
+            runs, self._runs = self._runs, []
+            return runs
+
+
+class AsyncWaitOperator(FunctionOperator):
+    """Calls `async_invoke` for each record on the slot's event loop, and emits the results on the processing thread.
+
+    At most `capacity` records wait, from the call until their results can leave. Results keep the order of their records, or
+    (not `ordered`) leave as they come but never past a watermark. An epoch ends only when nothing is in flight.
+
+    :param timeout: milliseconds for a record with all its attempts; 0 for any time.
+    :param strategy: an `AsyncRetryStrategy`; None for no second attempt.
+    """
+
+    _loop: asyncio.AbstractEventLoop | None = None
+    _calls: AsyncCalls | None = None
+    _patience: float | None = None
+    """How long an asynchronous `close` is waited for: not at all once the loop is known to be blocked."""
+
+    def __init__(
+        self, function: Any, timeout: int = 0, capacity: int = 100, strategy: Any = None, ordered: bool = True
+    ) -> None:
+        super().__init__(function)
+        self.timeout = timeout
+        self.capacity = capacity
+        self.strategy = None if strategy is None else capture(strategy)
+        self.ordered = ordered
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self.strategy = released(self.strategy)
+
+    # --- life ---
+
+    def open(self) -> None:
+        loop = self._hold_loop()
+        self._requests = 0
+        self._marks = 0
+        self._mailbox = _Mailbox()
+        self._call_function("open", self.context.runtime_context)
+        self._calls = AsyncCalls(
+            loop=loop,
+            function=self.function,
+            queue=OrderedQueue() if self.ordered else UnorderedQueue(),
+            capacity=self.capacity,
+            timeout=self.timeout / 1000,
+            retries=None if self.strategy is None else self.guarded(Retries, self.strategy),
+            deliver=self._mailbox.put,
+            fail=self._fail,
+        )
+
+    def close(self) -> None:
+        try:
+            self._cancel_requests()
+        finally:
+            try:
+                self._call_function("close")
+            finally:
+                self._release_loop()
+
+    def _cancel_requests(self) -> None:
+        loop = self.context.services.event_loop
+        if self._calls is not None and loop.alive:
+            try:
+                loop.run(self._calls.cancel, CANCEL_SECONDS + 1)
+            except TimeoutError as error:
+                self._patience = 0.0
+                raise user_fault(error, self.context.name, self.context.subtask) from None
+
+    def _call_function(self, method: str, *args: Any) -> None:
+        """Calls `open` or `close`: here, or on the loop where it is declared as `async def`."""
+        call = getattr(self.function, method, None)
+        if call is None:
+            return
+        try:
+            if inspect.iscoroutinefunction(call):
+                self._hold_loop()
+                self.context.services.event_loop.run(partial(call, *args), self._patience)
+            else:
+                call(*args)
+        except (Exception, asyncio.CancelledError) as error:
+            raise user_fault(error, self.context.name, self.context.subtask) from error
+
+    def _hold_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = self.context.services.event_loop.acquire()
+        return self._loop
+
+    def _release_loop(self) -> None:
+        if self._loop is not None:
+            self._loop = None
+            self.context.services.event_loop.release()
+
+    # --- in ---
+
+    def process(self, batch: Batch) -> None:
+        if batch.values:
+            self._requests += len(batch.values)
+            self._submit(batch)
+        self._emit_ready()
+        while self._requests > self.capacity:
+            self._emit_ready(wait=True)
+
+    def process_watermark(self, timestamp: int) -> None:
+        self._place(Watermark(timestamp))
+
+    def process_idleness(self, idle: bool) -> None:
+        self._place(Idleness(idle))
+
+    def end_epoch(self) -> None:
+        self._drain()
+
+    def finish(self) -> None:
+        self._drain()
+        super().finish()
+
+    def _place(self, mark: Mark) -> None:
+        """Puts a mark behind the records so far."""
+        if self._requests or self._marks:
+            self._marks += 1
+            self._submit(mark)
+            self._emit_ready()
+        else:
+            self._emit_mark(mark)
+
+    def _submit(self, element: Batch | Mark) -> None:
+        assert self._calls is not None
+        self._calls.submit(element)
+
+    # --- out ---
+
+    def _drain(self) -> None:
+        """Waits until nothing is in flight, and emits all of it."""
+        while self._requests or self._marks:
+            self._emit_ready(wait=True)
+
+    def _emit_ready(self, wait: bool = False) -> None:
+        for values, timestamps, requests, mark in self._mailbox.take(wait):
+            self._requests -= requests
+            timed = timestamps.count(NO_TIMESTAMP) < len(timestamps)
+            self.output.emit(Batch(values, timestamps if timed else None))
+            if mark is not None:
+                self._marks -= 1
+                self._emit_mark(mark)
+
+    def _emit_mark(self, mark: Mark) -> None:
+        if isinstance(mark, Watermark):
+            self.output.emit_watermark(mark.timestamp)
+        else:
+            self.output.emit_idleness(mark.idle)
+
+    def _fail(self, error: BaseException, record: Any) -> None:
+        """Called on the loop's thread."""
+        self._mailbox.fail(user_fault(error, self.context.name, self.context.subtask, record))

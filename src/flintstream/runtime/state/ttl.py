@@ -1,0 +1,312 @@
+"""Time to live: keyed states whose entries expire when they are not used for a while.
+
+An entry is stored together with the time it was last written (or read, if that counts): `(value, time)` for a value, one
+such pair an element of a list, one an entry of a map. Times are those of the slot's clock.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flintstream.runtime.state.views import MapMethods, Table
+
+if TYPE_CHECKING:
+    from flintstream.runtime.state.backend import KeyedStateBackend
+
+Stamped = tuple[Any, int]
+"""A value, and when it was last used."""
+
+
+@dataclass(frozen=True)
+class TimeToLive:
+    """A `StateTtlConfig`, as the runtime needs it."""
+
+    millis: int
+    refreshed_by_reading: bool = False
+    shows_expired: bool = False
+    """Whether an expired entry that is still there is given once more."""
+    cleanup_size: int = 0
+    """How many entries are looked at with each access; 0 for none."""
+    cleanup_every_record: bool = False
+    cleanup_in_snapshot: bool = False
+
+    @staticmethod
+    def of(config: Any) -> TimeToLive | None:
+        """From a `StateTtlConfig`; None for None and for one that is disabled."""
+        if config is None or not config.is_enabled():
+            return None
+        strategies = config.get_cleanup_strategies()
+        incremental = strategies.get_incremental_cleanup_strategy()
+        return TimeToLive(
+            config.get_ttl().to_milliseconds(),
+            config.get_update_type().name == "OnReadAndWrite",
+            config.get_state_visibility().name == "ReturnExpiredIfNotCleanedUp",
+            0 if incremental is None else incremental.get_cleanup_size(),
+            incremental is not None and incremental.run_cleanup_for_every_record(),
+            strategies.in_full_snapshot(),
+        )
+
+    def unexpired(self, kind: str, entry: Any, now: int) -> Any:
+        """What is left of the entry of a key at a time; None if nothing is."""
+        oldest = now - self.millis
+        if kind == "list":
+            return [stamped for stamped in entry if stamped[1] > oldest] or None
+        if kind == "map":
+            return {key: stamped for key, stamped in entry.items() if stamped[1] > oldest} or None
+        return entry if entry[1] > oldest else None
+
+
+class IncrementalCleanup:
+    """Goes through a table a few keys at a time, again and again, and removes what has expired."""
+
+    def __init__(self, table: Table, kind: str, live: TimeToLive) -> None:
+        self._table = table
+        self._kind = kind
+        self._live = live
+        self._ahead: Iterator[Any] = iter(())
+
+    def run(self, keys: int, now: int) -> None:
+        """Looks at that many keys; begins anew behind the last one."""
+        table, kind, live = self._table, self._kind, self._live
+        for _ in range(min(keys, len(table))):
+            key = next(self._ahead, self)
+            if key is self:
+                # A copy, since the table changes between two calls.
+                self._ahead = iter(list(table))
+                return
+            entry = table.get(key)
+            if entry is None:
+                continue
+            left = live.unexpired(kind, entry, now)
+            if left is None:
+                del table[key]
+            elif left is not entry and len(left) < len(entry):
+                table[key] = left
+
+
+class TtlState:
+    """What the states with a time to live share."""
+
+    kind = "value"
+
+    def __init__(self, backend: KeyedStateBackend, table: Table, live: TimeToLive) -> None:
+        self._backend = backend
+        self._table = table
+        self._live = live
+        self._clock = backend.clock
+        self._cleanup = IncrementalCleanup(table, self.kind, live) if live.cleanup_size else None
+        if self._cleanup is not None and live.cleanup_every_record:
+            backend.clean_with_every_record(self._cleanup, live.cleanup_size)
+
+    def clear(self) -> None:
+        """Forgets the entry of the current key."""
+        self._now()
+        self._table.pop(self._backend.current_key, None)
+
+    def _now(self) -> int:
+        """The time of an access, at which also some other keys are looked at."""
+        now = self._clock()
+        if self._cleanup is not None:
+            self._cleanup.run(self._live.cleanup_size, now)
+        return now
+
+    def _read(self, table: Any, key: Any, now: int) -> Stamped | None:
+        """A stamped value that may be seen, with all that reading does to it."""
+        stamped: Stamped | None = table.get(key)
+        if stamped is None:
+            return None
+        if stamped[1] + self._live.millis <= now:
+            del table[key]
+            return stamped if self._live.shows_expired else None
+        if self._live.refreshed_by_reading:
+            table[key] = (stamped[0], now)
+        return stamped
+
+    def _unexpired(self, now: int) -> Any:
+        """What may go into the next value of the current key; None if nothing is there or it has expired."""
+        stamped: Stamped | None = self._table.get(self._backend.current_key)
+        return None if stamped is None or stamped[1] + self._live.millis <= now else stamped
+
+
+class TtlValueState(TtlState):
+    """One value for the current key."""
+
+    def __init__(self, backend: KeyedStateBackend, table: Table, live: TimeToLive, default: Any = None) -> None:
+        super().__init__(backend, table, live)
+        self._default = default
+
+    def value(self) -> Any:
+        """The value, or the default."""
+        stamped = self._read(self._table, self._backend.current_key, self._now())
+        return copy.deepcopy(self._default) if stamped is None else stamped[0]
+
+    def update(self, value: Any) -> None:
+        """Sets the value; None clears it."""
+        if value is None:
+            self.clear()
+        else:
+            self._table[self._backend.current_key] = (value, self._now())
+
+
+class TtlListState(TtlState):
+    """A list for the current key whose elements expire one by one."""
+
+    kind = "list"
+
+    def get(self) -> Iterator[Any]:
+        """An iterator over the elements."""
+        now = self._now()
+        key = self._backend.current_key
+        elements: list[Stamped] = self._table.get(key, [])
+        left = self._live.unexpired("list", elements, now)
+        if elements and left is None:
+            del self._table[key]
+        elif left is not None and self._live.refreshed_by_reading:
+            self._table[key] = [(value, now) for value, _ in left]
+        elif left is not None and not self._live.shows_expired and len(left) < len(elements):
+            self._table[key] = left
+        seen = elements if self._live.shows_expired else left or []
+        return iter([value for value, _ in seen])
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.get()
+
+    def add(self, value: Any) -> None:
+        """Appends an element."""
+        self._append([(value, self._now())])
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Appends elements."""
+        now = self._now()
+        self._append([(value, now) for value in values])
+
+    def _append(self, added: list[Stamped]) -> None:
+        elements = self._table.get(self._backend.current_key)
+        if elements is not None:
+            elements.extend(added)
+        elif added:
+            self._table[self._backend.current_key] = added
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replaces all elements."""
+        now = self._now()
+        elements = [(value, now) for value in values]
+        if elements:
+            self._table[self._backend.current_key] = elements
+        else:
+            self._table.pop(self._backend.current_key, None)
+
+
+class TtlMapState(TtlState, MapMethods):
+    """A map for the current key whose entries expire one by one."""
+
+    kind = "map"
+
+    def get(self, key: Any) -> Any:
+        """The value under a map key, or None."""
+        stamped = self._entry(key)
+        return None if stamped is None else stamped[0]
+
+    def put(self, key: Any, value: Any) -> None:
+        """Sets the value under a map key."""
+        self.put_all({key: value})
+
+    def put_all(self, dict_value: Any) -> None:
+        """Sets many: from a dict, or from pairs of key and value."""
+        now = self._now()
+        added = {key: (value, now) for key, value in dict(dict_value).items()}
+        entries = self._table.get(self._backend.current_key)
+        if entries is not None:
+            entries.update(added)
+        elif added:
+            self._table[self._backend.current_key] = added
+
+    def remove(self, key: Any) -> None:
+        """Removes a map key."""
+        self._now()
+        entries = self._table.get(self._backend.current_key)
+        if entries is not None:
+            entries.pop(key, None)
+            self._drop_if_empty(entries)
+
+    def contains(self, key: Any) -> bool:
+        """Whether the map key is there."""
+        return self._entry(key) is not None
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """The entries, as they are now."""
+        now = self._now()
+        entries = self._table.get(self._backend.current_key, {})
+        seen = [(key, self._read(entries, key, now)) for key in list(entries)]
+        self._drop_if_empty(entries)
+        return [(key, stamped[0]) for key, stamped in seen if stamped is not None]
+
+    def keys(self) -> Iterable[Any]:
+        """The map keys, as they are now."""
+        return [key for key, _ in self.items()]
+
+    def values(self) -> Iterable[Any]:
+        """The values, as they are now."""
+        return [value for _, value in self.items()]
+
+    def is_empty(self) -> bool:
+        """Whether there is no entry that may be seen."""
+        entries = self._table.get(self._backend.current_key)
+        if entries is None or self._live.shows_expired:
+            return not entries
+        return self._live.unexpired("map", entries, self._now()) is None
+
+    def _entry(self, key: Any) -> Stamped | None:
+        now = self._now()
+        entries = self._table.get(self._backend.current_key)
+        if entries is None:
+            return None
+        stamped = self._read(entries, key, now)
+        self._drop_if_empty(entries)
+        return stamped
+
+    def _drop_if_empty(self, entries: dict[Any, Stamped]) -> None:
+        if not entries:
+            self._table.pop(self._backend.current_key, None)
+
+
+class TtlReducingState(TtlState):
+    """One value for the current key, reduced from all that were added and have not expired."""
+
+    def __init__(self, backend: KeyedStateBackend, table: Table, live: TimeToLive, reduce: Any) -> None:
+        super().__init__(backend, table, live)
+        self._reduce = reduce
+
+    def get(self) -> Any:
+        """The value, or None."""
+        stamped = self._read(self._table, self._backend.current_key, self._now())
+        return None if stamped is None else stamped[0]
+
+    def add(self, value: Any) -> None:
+        """Reduces a value in."""
+        now = self._now()
+        before = self._unexpired(now)
+        self._table[self._backend.current_key] = (value if before is None else self._reduce(before[0], value), now)
+
+
+class TtlAggregatingState(TtlState):
+    """One accumulator for the current key, aggregated from all values added that have not expired."""
+
+    def __init__(self, backend: KeyedStateBackend, table: Table, live: TimeToLive, function: Any) -> None:
+        super().__init__(backend, table, live)
+        self._function = function
+
+    def get(self) -> Any:
+        """The result, or None."""
+        stamped = self._read(self._table, self._backend.current_key, self._now())
+        return None if stamped is None else self._function.get_result(stamped[0])
+
+    def add(self, value: Any) -> None:
+        """Adds a value to the accumulator."""
+        now = self._now()
+        before = self._unexpired(now)
+        accumulator = self._function.create_accumulator() if before is None else before[0]
+        self._table[self._backend.current_key] = (self._function.add(value, accumulator), now)

@@ -1,0 +1,220 @@
+"""Keyed states as a function holds them: each reads and writes the entry of the current key in a table."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from flintstream.runtime.detach import is_plain
+
+if TYPE_CHECKING:
+    from flintstream.runtime.state.backend import KeyedStateBackend
+
+Table = MutableMapping[Any, Any]
+_MISSING: Any = object()
+
+
+class StateView:
+    """A state as a function holds it: the entry of the current key in a table."""
+
+    __slots__ = ("_backend", "_table")
+
+    def __init__(self, backend: KeyedStateBackend, table: Table) -> None:
+        self._backend = backend
+        self._table = table
+
+    def clear(self) -> None:
+        """Forgets the entry of the current key."""
+        self._table.pop(self._backend.current_key, None)
+
+
+class ValueStateView(StateView):
+    """One value for the current key."""
+
+    __slots__ = ("_default",)
+
+    def __init__(self, backend: KeyedStateBackend, table: Table, default: Any = None) -> None:
+        super().__init__(backend, table)
+        self._default = default
+
+    def value(self) -> Any:
+        """The value, or the default (None unless set)."""
+        return self._table.get(self._backend.current_key, self._default)
+
+    def update(self, value: Any) -> None:
+        """Sets the value; None clears it."""
+        if value is None:
+            self._table.pop(self._backend.current_key, None)
+        else:
+            self._table[self._backend.current_key] = value
+
+
+class CopiedDefaultValueStateView(ValueStateView):
+    """A value whose default can be changed in place: each read of it gives a copy."""
+
+    __slots__ = ()
+
+    def value(self) -> Any:
+        value = self._table.get(self._backend.current_key, _MISSING)
+        return copy.deepcopy(self._default) if value is _MISSING else value
+
+
+class ListStateView(StateView):
+    """A list for the current key."""
+
+    __slots__ = ()
+
+    def get(self) -> Iterator[Any]:
+        """An iterator over the elements."""
+        return iter(self._table.get(self._backend.current_key, ()))
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.get()
+
+    def add(self, value: Any) -> None:
+        """Appends an element."""
+        elements = self._table.get(self._backend.current_key)
+        if elements is None:
+            self._table[self._backend.current_key] = [value]
+        else:
+            elements.append(value)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Appends elements."""
+        added = list(values)
+        elements = self._table.get(self._backend.current_key)
+        if elements is not None:
+            elements.extend(added)
+        elif added:
+            self._table[self._backend.current_key] = added
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replaces all elements."""
+        elements = list(values)
+        if elements:
+            self._table[self._backend.current_key] = elements
+        else:
+            self.clear()
+
+
+class MapMethods:
+    """What a map state offers as a Python mapping, on top of its own methods."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.get(key)  # type: ignore[attr-defined]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.put(key, value)  # type: ignore[attr-defined]
+
+    def __delitem__(self, key: Any) -> None:
+        self.remove(key)  # type: ignore[attr-defined]
+
+    def __contains__(self, key: Any) -> bool:
+        return self.contains(key)  # type: ignore[attr-defined,no-any-return]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.keys())  # type: ignore[attr-defined]
+
+
+class MapStateView(StateView, MapMethods):
+    """A map for the current key."""
+
+    __slots__ = ()
+
+    def _map(self) -> dict[Any, Any]:
+        return self._table.get(self._backend.current_key) or {}
+
+    def get(self, key: Any) -> Any:
+        """The value under a map key, or None."""
+        return self._map().get(key)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Sets the value under a map key."""
+        entries = self._table.get(self._backend.current_key)
+        if entries is None:
+            self._table[self._backend.current_key] = {key: value}
+        else:
+            entries[key] = value
+
+    def put_all(self, dict_value: Any) -> None:
+        """Sets many: from a dict, or from pairs of key and value."""
+        for key, value in dict(dict_value).items():
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        """Removes a map key."""
+        entries = self._table.get(self._backend.current_key)
+        if entries is not None:
+            entries.pop(key, None)
+            if not entries:
+                self.clear()
+
+    def contains(self, key: Any) -> bool:
+        """Whether the map key is there."""
+        return key in self._map()
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """The entries, as they are now."""
+        return list(self._map().items())
+
+    def keys(self) -> Iterable[Any]:
+        """The map keys, as they are now."""
+        return list(self._map())
+
+    def values(self) -> Iterable[Any]:
+        """The values, as they are now."""
+        return list(self._map().values())
+
+    def is_empty(self) -> bool:
+        """Whether there is no entry."""
+        return not self._map()
+
+
+class ReducingStateView(StateView):
+    """One value for the current key, reduced from all that were added."""
+
+    __slots__ = ("_reduce",)
+
+    def __init__(self, backend: KeyedStateBackend, table: Table, reduce: Any) -> None:
+        super().__init__(backend, table)
+        self._reduce = reduce
+
+    def get(self) -> Any:
+        """The value, or None before the first."""
+        return self._table.get(self._backend.current_key)
+
+    def add(self, value: Any) -> None:
+        """Reduces a value in."""
+        previous = self._table.get(self._backend.current_key, _MISSING)
+        self._table[self._backend.current_key] = value if previous is _MISSING else self._reduce(previous, value)
+
+
+class AggregatingStateView(StateView):
+    """One accumulator for the current key, aggregated from all values added."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, backend: KeyedStateBackend, table: Table, function: Any) -> None:
+        super().__init__(backend, table)
+        self._function = function
+
+    def get(self) -> Any:
+        """The result, or None before the first value."""
+        accumulator = self._table.get(self._backend.current_key, _MISSING)
+        return None if accumulator is _MISSING else self._function.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        """Adds a value to the accumulator."""
+        accumulator = self._table.get(self._backend.current_key, _MISSING)
+        if accumulator is _MISSING:
+            accumulator = self._function.create_accumulator()
+        self._table[self._backend.current_key] = self._function.add(value, accumulator)
+
+
+def value_view(backend: KeyedStateBackend, table: Table, default: Any) -> ValueStateView:
+    """A value state; a default that can be changed in place is copied for each key that reads it."""
+    kind = ValueStateView if default is None or is_plain(default) else CopiedDefaultValueStateView
+    return kind(backend, table, default)
