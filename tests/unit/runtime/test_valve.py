@@ -62,7 +62,7 @@ def test_the_end_of_one_channel_is_not_the_end_of_idle_ones() -> None:
     valve.advance("b", 3)
     valve.set_idle("b", True)
     assert valve.advance("a", MAX_WATERMARK) is None
-    assert valve.set_idle("b", False) is None
+    assert valve.set_idle("b", False) == 3
     assert valve.advance("b", 7) == 7
     assert valve.end("b") == MAX_WATERMARK
 

@@ -93,7 +93,7 @@ class WatermarkValve:
             self._idle.discard(channel)
             if self._watermarks[channel] < self.watermark:
                 self._behind.add(channel)
-            return None
+            return self._least()
         self._idle.add(channel)
         self._behind.discard(channel)
         if not self.all_idle:
