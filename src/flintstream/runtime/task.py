@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flintstream.common.accumulators import Accumulator
@@ -21,6 +21,7 @@ from flintstream.runtime.output import Output
 from flintstream.runtime.services import SlotServices
 from flintstream.runtime.state.backend import KeyedStateBackend
 from flintstream.runtime.state.heap import HeapKeyedStateBackend
+from flintstream.runtime.state.snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
 from flintstream.runtime.time.valve import InputWatermarks
 from flintstream.runtime.writers import Writer, make_writer
 
@@ -204,6 +205,44 @@ class Task:
             except Exception as error:
                 errors.append(error)
         return errors
+
+    # --- checkpoints ---
+
+    def snapshot(self, checkpoint_id: int, timestamp: int) -> dict[str, OperatorSnapshot]:
+        """The state of each operator, by operator id, as it is between two epochs."""
+        taken = {}
+        for operator in self.operators.values():
+            operator.snapshot_state(checkpoint_id, timestamp)
+            context = operator.context
+            try:
+                taken[context.operator_id] = take_snapshot(
+                    context.keyed_state, context.operator_state, operator.stored_timers()
+                )
+            except Exception as error:
+                raise user_fault(error, context.name, self.subtask) from error
+        return taken
+
+    def restore(self, snapshots: Mapping[str, list[OperatorSnapshot]]) -> None:
+        """Takes over state of an earlier run, of all its subtasks; called before `open`."""
+        for operator in self.operators.values():
+            context = operator.context
+            left = snapshots.get(context.operator_id)
+            if left:
+                context.restored_timers = restore_snapshots(
+                    left, context.keyed_state, context.operator_state, self.subtask, self.vertex.parallelism
+                )
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Tells every operator that a checkpoint is safe."""
+        for operator in self.operators.values():
+            operator.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Tells every operator that a checkpoint was given up."""
+        for operator in self.operators.values():
+            operator.notify_checkpoint_aborted(checkpoint_id)
+
+    # --- for the slot ---
 
     @property
     def records_out(self) -> int:

@@ -19,6 +19,7 @@ from flintstream.runtime.deployment import OperatorDeployment, VertexDeployment
 from flintstream.runtime.operators.base import bound_method
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
 from flintstream.runtime.services import SlotServices, system_clock
+from flintstream.runtime.state.snapshot import OperatorSnapshot
 from flintstream.runtime.task import Task
 from flintstream.testing.recording import Element, Record, Recorder, RecordingOutput
 from flintstream.testing.selection import operator_for
@@ -182,6 +183,34 @@ class OperatorHarness:
 
     def _clock(self) -> int:
         return system_clock() if self._processing_time is None else self._processing_time
+
+    # --- checkpoints ---
+
+    def snapshot(self, checkpoint_id: int = 1, timestamp: int = 0) -> OperatorSnapshot:
+        """Takes a checkpoint of the operator: calls `snapshot_state` of its function, and gives all its state."""
+        self._check_open()
+        self._flush()
+        (taken,) = self._task.snapshot(checkpoint_id, timestamp).values()
+        return taken
+
+    def restore(self, *snapshots: OperatorSnapshot) -> None:
+        """Takes over what the subtasks of an earlier operator have left, of any parallelism; call it before `open`.
+
+        Only the key groups of this subtask and its share of the operator state are taken.
+        """
+        if self._life != _NEW:
+            raise RuntimeError(f"the harness is {self._life}: state is restored before it is opened")
+        self._task.restore({self._operator.context.operator_id: list(snapshots)})
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Tells the function that a checkpoint is safe."""
+        self._check_open()
+        self._task.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Tells the function that a checkpoint was given up."""
+        self._check_open()
+        self._task.notify_checkpoint_aborted(checkpoint_id)
 
     # --- what the operator has done ---
 

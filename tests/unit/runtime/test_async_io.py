@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 
 from flintstream.common import Time, Types
 from flintstream.datastream.async_retry_strategies import NO_RETRY_STRATEGY, RetryPredicate
-from flintstream.datastream.functions import AsyncFunction, AsyncFunctionDescriptor, AsyncRetryStrategy
+from flintstream.datastream.functions import (
+    AsyncFunction,
+    AsyncFunctionDescriptor,
+    AsyncRetryStrategy,
+    CheckpointedFunction,
+)
 from flintstream.datastream.state import ValueStateDescriptor
 from flintstream.runtime import event_loop
 from flintstream.runtime.operators import async_io
@@ -645,6 +650,20 @@ class TestLife:
             harness.close()
         released.set()
         thread.join()
+
+    def test_operator_state_is_initialised_before_open(self) -> None:
+        class Counting(Turns, CheckpointedFunction):
+            def initialize_state(self, context: Any) -> None:
+                self.calls = ["initialize_state"]
+
+            def snapshot_state(self, context: Any) -> None: ...
+
+            async def open(self, runtime_context: Any) -> None:
+                self.calls.append("open")
+
+        function = Counting()
+        assert run(function, [1]) == [1]
+        assert function.calls == ["initialize_state", "open"]
 
     def test_there_is_no_keyed_state(self) -> None:
         class Counting(Turns):

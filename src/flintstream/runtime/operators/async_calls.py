@@ -38,6 +38,7 @@ class Retries:
         self._on_exception = predicate.exception_predicate()
         self._can_retry = strategy.can_retry
         self._backoff = strategy.get_backoff_time_millis
+        self.possible = self._on_result is not None or self._on_exception is not None
 
     async def invoke(self, function: Callable[[Any], Awaitable[Any]], value: Any) -> Any:
         """Calls the function until its outcome is one to keep, or no more attempts are allowed."""
@@ -81,7 +82,7 @@ class AsyncCalls:
         self._queue = queue
         self._capacity = capacity
         self._timeout = timeout
-        self._retries = retries
+        self._retries = retries if retries is not None and retries.possible else None
         self._deliver = deliver
         self._fail = fail
         self._submitted: deque[Batch | Mark] = deque()

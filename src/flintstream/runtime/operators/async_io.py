@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,7 @@ class AsyncWaitOperator(FunctionOperator):
         self._requests = 0
         self._marks = 0
         self._mailbox = _Mailbox()
-        self._call_function("open", self.context.runtime_context)
+        super().open()
         self._calls = AsyncCalls(
             loop=loop,
             function=self.function,
@@ -104,7 +105,7 @@ class AsyncWaitOperator(FunctionOperator):
             self._cancel_requests()
         finally:
             try:
-                self._call_function("close")
+                super().close()
             finally:
                 self._release_loop()
 
@@ -117,18 +118,17 @@ class AsyncWaitOperator(FunctionOperator):
                 self._patience = 0.0
                 raise user_fault(error, self.context.name, self.context.subtask) from None
 
-    def _call_function(self, method: str, *args: Any) -> None:
-        """Calls `open` or `close`: here, or on the loop where it is declared as `async def`."""
-        call = getattr(self.function, method, None)
-        if call is None:
-            return
+    def guarded(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Calls user code: here, or on the loop where it is declared as `async def`."""
+        if inspect.iscoroutinefunction(call):
+            return super().guarded(self._run_on_loop, call, *args)
+        return super().guarded(call, *args)
+
+    def _run_on_loop(self, call: Callable[..., Any], *args: Any) -> Any:
+        self._hold_loop()
         try:
-            if inspect.iscoroutinefunction(call):
-                self._hold_loop()
-                self.context.services.event_loop.run(partial(call, *args), self._patience)
-            else:
-                call(*args)
-        except (Exception, asyncio.CancelledError) as error:
+            return self.context.services.event_loop.run(partial(call, *args), self._patience)
+        except asyncio.CancelledError as error:  # No Exception, so that nobody would tell where it comes from.
             raise user_fault(error, self.context.name, self.context.subtask) from error
 
     def _hold_loop(self) -> asyncio.AbstractEventLoop:

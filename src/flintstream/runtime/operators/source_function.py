@@ -11,10 +11,13 @@ from flintstream.runtime.faults import UserCodeError, user_fault
 from flintstream.runtime.operators.base import FunctionOperator
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.source import Split
+from flintstream.runtime.state.operator_state import ListDescriptor
 
 BUFFER_RECORDS = 65536
 """How far a source function may run ahead of the epochs before `collect` waits."""
 _CANCEL_SECONDS = 5.0
+_WAITING = ListDescriptor("waiting-elements")
+"""What the function has emitted and no epoch has taken yet."""
 
 
 class _Cancelled(BaseException):
@@ -75,6 +78,10 @@ class SourceContext:
             self._changed.notify_all()
             return taken
 
+    def _waiting(self) -> list[Any]:
+        with self._changed:
+            return list(self._elements)
+
     def _cancel(self) -> None:
         with self._changed:
             self._cancelled = True
@@ -93,6 +100,8 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
         self._ended = threading.Event()
         self._idle = False
         self._source_context = SourceContext(self.context.services.notify_data)
+        for element in self.context.operator_state.get_list_state(_WAITING):
+            self._source_context._add(element)
         self._thread = threading.Thread(target=self._run_function, name=f"source {self.context.name}", daemon=True)
         self._thread.start()
 
@@ -109,6 +118,13 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
 
     def assign(self, splits: list[tuple[Split, Any]]) -> None:
         raise AssertionError("a source function has no splits")
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
+        # Under the lock the function's state and what it has emitted belong together; what no epoch has taken yet is
+        # stored with it, and comes first after a restore.
+        with self._source_context.get_checkpoint_lock():
+            super().snapshot_state(checkpoint_id, timestamp)
+            self.context.operator_state.get_list_state(_WAITING).update(self._source_context._waiting())
 
     def read_epoch(self, limit: int) -> None:
         ended = self._ended.is_set()

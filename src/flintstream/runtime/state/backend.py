@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from flintstream.common.keys import key_group
+from flintstream.common.serializer_snapshot import SchemaCompatibility, TypeSerializerSnapshot
 from flintstream.runtime.state import ttl, views
 from flintstream.runtime.state.ttl import IncrementalCleanup, TimeToLive
 
@@ -25,6 +26,19 @@ class KeyedStateInfo:
     type_info: Any = None
     """The declared type of what is stored for a key; None for any Python object."""
     time_to_live: TimeToLive | None = None
+
+
+class StateMigrationException(Exception):
+    """State of an earlier run does not fit what the program declares now."""
+
+
+@dataclass(frozen=True)
+class RestoredState:
+    """What an earlier run has said of a state whose entries were restored."""
+
+    kind: str
+    written: TypeSerializerSnapshot
+    expires: bool
 
 
 class NoKey:
@@ -61,6 +75,8 @@ class KeyedStateBackend(ABC):
         """The groups that this subtask owns."""
         self.clock = clock
         self.states: dict[str, KeyedStateInfo] = {}
+        self.restored: dict[str, RestoredState] = {}
+        """States whose entries were restored, and that the program has not asked for yet."""
         self.no_key = NoKey(operator, "they belong to the key of a record or timer, and none is being processed")
         self.current_key: Any = self.no_key
 
@@ -152,8 +168,37 @@ class KeyedStateBackend(ABC):
             raise ValueError(
                 f"operator '{self.operator}': state {name!r} is described twice, once with a time to live and once without"
             )
-        self.states[name] = KeyedStateInfo(name, kind, getattr(descriptor, "type_info", None), live)
+        info = self.states[name] = KeyedStateInfo(name, kind, getattr(descriptor, "type_info", None), live)
+        self._take_over(info)
         return self.table(name), live
+
+    def _take_over(self, info: KeyedStateInfo) -> None:
+        """Makes restored entries fit what the program declares now, or says why they do not."""
+        before = self.restored.pop(info.name, None)
+        if before is None:
+            return
+        place = f"operator '{self.operator}': state {info.name!r}"
+        if before.kind != info.kind:
+            raise StateMigrationException(f"{place} was a {before.kind} state, and is a {info.kind} state now")
+        if before.expires != (info.time_to_live is not None):
+            was, now = ("with", "without") if before.expires else ("without", "with")
+            raise StateMigrationException(f"{place} was stored {was} a time to live, and is declared {now} one")
+        if info.type_info is None:
+            return
+        compatibility = before.written.resolve_schema_compatibility(info.type_info.create_serializer())
+        if compatibility.is_incompatible():
+            raise StateMigrationException(f"{place}: {compatibility.text}")
+        if compatibility.is_compatible_after_migration():
+            self._migrate(info, compatibility)
+
+    def _migrate(self, info: KeyedStateInfo, compatibility: SchemaCompatibility) -> None:
+        table = self.table(info.name)
+        keys, values = list(table), list(table.values())
+        if info.time_to_live is None:
+            table.update(zip(keys, compatibility.migrate(values)))
+        else:
+            plain, times = ttl.without_times(info.kind, values)
+            table.update(zip(keys, ttl.with_times(info.kind, compatibility.migrate(plain), times)))
 
     # --- by key ---
 

@@ -59,6 +59,25 @@ class TimeToLive:
         return entry if entry[1] > oldest else None
 
 
+def without_times(kind: str, entries: list[Any]) -> tuple[list[Any], list[Any]]:
+    """The values of entries, and their times, apart."""
+    if kind == "list":
+        return [[value for value, _ in entry] for entry in entries], [[time for _, time in entry] for entry in entries]
+    if kind == "map":
+        values = [{key: value for key, (value, _) in entry.items()} for entry in entries]
+        return values, [[time for _, time in entry.values()] for entry in entries]
+    return [value for value, _ in entries], [time for _, time in entries]
+
+
+def with_times(kind: str, values: list[Any], times: list[Any]) -> list[Any]:
+    """The reverse of `without_times`."""
+    if kind == "list":
+        return [list(zip(value, stamps)) for value, stamps in zip(values, times)]
+    if kind == "map":
+        return [dict(zip(value, zip(value.values(), stamps))) for value, stamps in zip(values, times)]
+    return list(zip(values, times))
+
+
 class IncrementalCleanup:
     """Goes through a table a few keys at a time, again and again, and removes what has expired."""
 

@@ -1,0 +1,212 @@
+"""Snapshots: the state of an operator in a subtask as bytes, and back, also in another number of subtasks.
+
+Keyed state and timers are stored by key group, so that a subtask that owns other groups finds its own. With each state goes
+how its values were written, so that they can still be read when the program declares another type.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+
+from flintstream.common.keys import key_group
+from flintstream.common.serializer import TypeSerializer
+from flintstream.common.serializer_snapshot import TypeSerializerSnapshot
+from flintstream.common.typeinfo import Types
+from flintstream.runtime.state import ttl
+from flintstream.runtime.state.backend import KeyedStateBackend, KeyedStateInfo, RestoredState
+from flintstream.runtime.state.operator_state import (
+    BROADCAST,
+    OperatorStateBackend,
+    OperatorStateSnapshot,
+    redistribute,
+)
+from flintstream.runtime.time.timers import StoredTimers
+
+
+@dataclass(frozen=True)
+class StoredKeyedState:
+    """What is known of a keyed state besides its entries."""
+
+    kind: str
+    serializer: dict[str, Any]
+    """How the values were written: the data of a TypeSerializerSnapshot."""
+    expires: bool
+    """Whether entries have a time to live, and so a time each."""
+
+
+@dataclass(frozen=True)
+class StoredOperatorState:
+    """A state that belongs to no key: how it is dealt out, how it was written, and each element as bytes."""
+
+    mode: str
+    serializer: dict[str, Any]
+    elements: list[bytes]
+
+
+@dataclass(frozen=True)
+class OperatorSnapshot:
+    """All state of one operator in one subtask."""
+
+    keyed: dict[str, StoredKeyedState] = field(default_factory=dict)
+    groups: dict[int, bytes] = field(default_factory=dict)
+    """For each key group the entries of all keyed states, and the timers."""
+    operator: dict[str, StoredOperatorState] = field(default_factory=dict)
+    only_changes: bool = False
+    """Whether only keys are in it that were touched since the snapshot before."""
+
+
+@dataclass
+class _Group:
+    """The content of a key group: for each state keys, values and times of use; and timers."""
+
+    entries: dict[str, tuple[list[Any], bytes, list[Any] | None]] = field(default_factory=dict)
+    removed: dict[str, list[Any]] = field(default_factory=dict)
+    """In a snapshot of changes: the touched keys that have nothing stored now."""
+    timers: StoredTimers = field(default_factory=lambda: ([], []))
+
+
+# --- taking ---
+
+
+def take_snapshot(
+    keyed: KeyedStateBackend | None, operator: OperatorStateBackend, timers: StoredTimers, only_changes: bool = False
+) -> OperatorSnapshot:
+    """The state of an operator as it is now; of its keyed state, if wanted, only what was touched since the last time."""
+    stored = {name: _store(*state) for name, state in operator.snapshot().states.items()}
+    if keyed is None:
+        return OperatorSnapshot(operator=stored)
+    changed = keyed.changed_keys() if only_changes else None
+    groups: dict[int, _Group] = {}
+    for info, _ in keyed.entries():
+        _add_entries(keyed, info, changed, groups)
+    _add_timers(timers, keyed.max_parallelism, groups)
+    return OperatorSnapshot(
+        {info.name: _describe(info) for info, _ in keyed.entries()},
+        {group: _dumps(vars(content)) for group, content in sorted(groups.items())},
+        stored,
+        changed is not None,
+    )
+
+
+def _describe(info: KeyedStateInfo) -> StoredKeyedState:
+    snapshot = _serializer(info.type_info).snapshot_configuration()
+    return StoredKeyedState(info.kind, snapshot.to_data(), info.time_to_live is not None)
+
+
+def _add_entries(
+    keyed: KeyedStateBackend, info: KeyedStateInfo, changed: Collection[Any] | None, groups: dict[int, _Group]
+) -> None:
+    serializer = _serializer(info.type_info)
+    now = keyed.clock()
+    for group, entries in keyed.by_key_group(info.name, changed).items():
+        live = info.time_to_live
+        if live is not None and live.cleanup_in_snapshot:
+            left = {key: live.unexpired(info.kind, entry, now) for key, entry in entries.items()}
+            entries = {key: entry for key, entry in left.items() if entry is not None}
+        values, times = list(entries.values()), None
+        if live is not None:
+            values, times = ttl.without_times(info.kind, values)
+        try:
+            data = serializer.serialize_all(values)
+        except Exception as error:
+            raise ValueError(f"operator '{keyed.operator}': state {info.name!r} cannot be written: {error}") from error
+        groups.setdefault(group, _Group()).entries[info.name] = (list(entries), data, times)
+    table = keyed.table(info.name)
+    for key in changed or ():
+        if key not in table:
+            group = key_group(key, keyed.max_parallelism)
+            groups.setdefault(group, _Group()).removed.setdefault(info.name, []).append(key)
+
+
+def _add_timers(timers: StoredTimers, max_parallelism: int, groups: dict[int, _Group]) -> None:
+    for domain, stored in enumerate(timers):
+        for timestamp, key in stored:
+            groups.setdefault(key_group(key, max_parallelism), _Group()).timers[domain].append((timestamp, key))
+
+
+def _store(mode: str, type_info: Any, content: Any) -> StoredOperatorState:
+    serializer = _serializer(type_info)
+    elements = [content] if mode == BROADCAST else content
+    data = [serializer.to_bytes(element, canonical=False) for element in elements]
+    return StoredOperatorState(mode, serializer.snapshot_configuration().to_data(), data)
+
+
+# --- restoring ---
+
+
+def restore_snapshots(
+    snapshots: list[OperatorSnapshot],
+    keyed: KeyedStateBackend | None,
+    operator: OperatorStateBackend,
+    subtask: int,
+    parallelism: int,
+) -> StoredTimers:
+    """Fills the backends of a subtask with its share of what all subtasks of an earlier run have left; gives its timers.
+
+    A snapshot of changes must stand behind the one that it goes on from.
+    """
+    timers: StoredTimers = ([], [])
+    if keyed is not None:
+        for snapshot in snapshots:
+            timers = _restore_keyed(snapshot, keyed, timers)
+    left = [
+        OperatorStateSnapshot({name: _load(state) for name, state in snapshot.operator.items()})
+        for snapshot in snapshots
+        if not any(later.only_changes for later in snapshots) or snapshot.only_changes
+    ]
+    operator.restore(redistribute(left, parallelism)[subtask])
+    return timers
+
+
+def _restore_keyed(snapshot: OperatorSnapshot, keyed: KeyedStateBackend, timers: StoredTimers) -> StoredTimers:
+    if snapshot.only_changes:
+        timers = ([], [])
+    serializers = {}
+    for name, stored in snapshot.keyed.items():
+        written = TypeSerializerSnapshot.from_data(stored.serializer)
+        serializers[name] = written.restore_serializer()
+        keyed.restored[name] = RestoredState(stored.kind, written, stored.expires)
+    for group in keyed.key_groups:
+        if group in snapshot.groups:
+            content = _Group(**pickle.loads(snapshot.groups[group]))
+            for name, (keys, data, times) in content.entries.items():
+                values = serializers[name].deserialize_all(data)
+                if times is not None:
+                    values = ttl.with_times(snapshot.keyed[name].kind, values, times)
+                keyed.table(name).update(zip(keys, values))
+            for name, keys in content.removed.items():
+                for key in keys:
+                    keyed.table(name).pop(key, None)
+            for restored, found in zip(timers, content.timers):
+                restored.extend(found)
+    return timers
+
+
+def _load(state: StoredOperatorState) -> tuple[str, Any, Any]:
+    serializer = TypeSerializerSnapshot.from_data(state.serializer).restore_serializer()
+    elements = [serializer.from_bytes(data) for data in state.elements]
+    return state.mode, None, elements[0] if state.mode == BROADCAST else elements
+
+
+# --- bytes ---
+
+_ANY = Types.PICKLED_BYTE_ARRAY()
+
+
+def _serializer(type_info: Any) -> TypeSerializer[Any]:
+    serializer: TypeSerializer[Any] = (_ANY if type_info is None else type_info).create_serializer()
+    return serializer
+
+
+def _dumps(content: Any) -> bytes:
+    try:
+        return pickle.dumps(content, 5)
+    except (AttributeError, TypeError, pickle.PicklingError):
+        # Keys of a local class cannot be pickled by reference.
+        data: bytes = cloudpickle.dumps(content, 5)
+        return data
