@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 KEYS = 10_000
+MANY_KEYS = 1_000_000
 STRIDE = 7919
-"""Has no common factor with KEYS: each run of KEYS numbers holds each key once, in no obvious order."""
+"""Has no common factor with KEYS or MANY_KEYS: each run of so many numbers holds each key once, in no obvious order."""
 
 Pair = tuple[int, int]
 
@@ -12,6 +13,11 @@ Pair = tuple[int, int]
 def to_pair(number: int) -> Pair:
     """The key of a number, and a one to count."""
     return number * STRIDE % KEYS, 1
+
+
+def to_one_of_many(number: int) -> Pair:
+    """As `to_pair`, with MANY_KEYS."""
+    return number * STRIDE % MANY_KEYS, 1
 
 
 def key_of(pair: Pair) -> int:

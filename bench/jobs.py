@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.functions import (
     KEYS,
+    MANY_KEYS,
     IsCount,
     Pair,
     add,
@@ -17,6 +18,7 @@ from bench.functions import (
     key_of,
     minus_seven,
     not_third,
+    to_one_of_many,
     to_pair,
 )
 from bench.timing import Timing
@@ -69,6 +71,14 @@ def run_process_count(records: int) -> Timing:
     return _checked_count(counts, records)
 
 
+def run_many_keys_count(records: int) -> Timing:
+    """The running count by a process function, of MANY_KEYS."""
+    pairs = numbers(environment(), records).map(to_one_of_many).key_by(key_of)
+    timing, results = _timed(pairs.process(RunningCount()).filter(IsSomeCount(records // MANY_KEYS)), records)
+    _check_some(results, MANY_KEYS)
+    return timing
+
+
 def run_reduce_count(records: int) -> Timing:
     """The running count by `reduce`."""
     return _checked_count(keyed_pairs(environment(), records).reduce(add), records)
@@ -94,6 +104,18 @@ def _checked_count(counts: DataStream, records: int) -> Timing:
     if sorted(result[0] for result in results) != list(range(KEYS)):
         raise AssertionError(f"of {records} records {len(results)} keys reached their count, not {KEYS}")
     return timing
+
+
+class IsSomeCount(IsCount):
+    """As IsCount, for one key of a thousand: collecting a million results would be a part of what is measured."""
+
+    def __call__(self, pair: Pair) -> bool:
+        return pair[1] == self.count and pair[0] % 1000 == 0
+
+
+def _check_some(results: list[Any], keys: int) -> None:
+    if sorted(result[0] for result in results) != list(range(0, keys, 1000)):
+        raise AssertionError(f"{len(results)} keys gave their result, not {keys // 1000}")
 
 
 def _timed(stream: DataStream, records: int) -> tuple[Timing, list[Any]]:

@@ -6,10 +6,13 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from heapq import heappop, heappush
 from typing import Any
 
 from bench.functions import (
     KEYS,
+    MANY_KEYS,
+    STRIDE,
     IsCount,
     Pair,
     add,
@@ -19,6 +22,7 @@ from bench.functions import (
     key_of,
     minus_seven,
     not_third,
+    to_one_of_many,
     to_pair,
 )
 from bench.peers import arguments, report
@@ -47,6 +51,19 @@ def process_count(first: int, last: int) -> int:
             if is_last(result):
                 results.append(result)  # noqa: PERF401 - a loop is what is measured
     assert len(results) == KEYS
+    return len(results)
+
+
+def many_keys_count(first: int, last: int) -> int:
+    """The running count of many keys by a process function."""
+    process, count = RunningCount().process_element, (last - first) // MANY_KEYS
+    results = []
+    for number in range(first, last):
+        pair = to_one_of_many(number)
+        for result in process(pair, key_of(pair)):
+            if result[1] == count and result[0] % 1000 == 0:
+                results.append(result)  # noqa: PERF401 - a loop is what is measured
+    assert len(results) == MANY_KEYS // 1000
     return len(results)
 
 
@@ -80,8 +97,39 @@ def chain(first: int, last: int) -> int:
     return len(results)
 
 
+def timeouts(keys: int, first: int, last: int) -> int:
+    """Each record moves the timeout of its key; the timer that was set before no longer counts."""
+    due: dict[int, int] = {}
+    heap: list[tuple[int, int]] = []
+    fired = 0
+    for number in range(first, last):
+        key = number * STRIDE % keys
+        at = number + 2 * keys
+        due[key] = at
+        heappush(heap, (at, key))
+        while heap[0][0] < number:
+            at, key = heappop(heap)
+            if due.get(key) == at:
+                fired += 1
+                del due[key]
+    while heap:
+        at, key = heappop(heap)
+        if due.get(key) == at:
+            fired += 1
+            del due[key]
+    assert fired == keys
+    return fired
+
+
 Work = Callable[[int, int], int]
-WORK: dict[str, Work] = {"process": process_count, "reduce": reduce_count, "chain": chain}
+WORK: dict[str, Work] = {
+    "process": process_count,
+    "reduce": reduce_count,
+    "chain": chain,
+    "many keys": many_keys_count,
+    "timeouts": partial(timeouts, KEYS),
+    "many timeouts": partial(timeouts, MANY_KEYS),
+}
 
 
 def run(work: Work, processes: int, records: int) -> Timing:

@@ -421,6 +421,12 @@ class OneInputOperatorHarness(OperatorHarness):
         """Processes records, with a timestamp each if given."""
         self._records(0, _timed(values, timestamps))
 
+    def process_batch(self, batch: Batch) -> None:
+        """Processes records that are a batch already, with their timestamps and keys: for measuring."""
+        self._check_input(0)
+        self._flush()
+        self._task.head.process(batch)
+
     def process_watermark(self, timestamp: int) -> None:
         """Processes a watermark."""
         self._element(0, Watermark(timestamp))

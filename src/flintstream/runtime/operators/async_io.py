@@ -122,7 +122,10 @@ class AsyncWaitOperator(FunctionOperator):
         """Calls user code: here, or on the loop where it is declared as `async def`."""
         if inspect.iscoroutinefunction(call):
             return super().guarded(self._run_on_loop, call, *args)
-        return super().guarded(call, *args)
+        result = super().guarded(call, *args)
+        if inspect.isawaitable(result):  # Behind a decorator.
+            return super().guarded(self._run_on_loop, lambda: result)
+        return result
 
     def _run_on_loop(self, call: Callable[..., Any], *args: Any) -> Any:
         self._hold_loop()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from flintstream.runtime.state.views import MapMethods, Table
@@ -85,25 +86,33 @@ class IncrementalCleanup:
         self._table = table
         self._kind = kind
         self._live = live
+        self._whole = kind not in ("list", "map")
         self._ahead: Iterator[Any] = iter(())
 
     def run(self, keys: int, now: int) -> None:
         """Looks at that many keys; begins anew behind the last one."""
-        table, kind, live = self._table, self._kind, self._live
-        for _ in range(min(keys, len(table))):
-            key = next(self._ahead, self)
-            if key is self:
-                # A copy, since the table changes between two calls.
-                self._ahead = iter(list(table))
-                return
+        table = self._table
+        oldest = now - self._live.millis
+        for key in islice(self._ahead, keys):
+            keys -= 1
             entry = table.get(key)
             if entry is None:
                 continue
-            left = live.unexpired(kind, entry, now)
-            if left is None:
-                del table[key]
-            elif left is not entry and len(left) < len(entry):
-                table[key] = left
+            if self._whole:
+                if entry[1] <= oldest:
+                    del table[key]
+            else:
+                self._clean(key, entry, now)
+        if keys > 0:
+            # A copy, since the table changes between two calls.
+            self._ahead = iter(list(table))
+
+    def _clean(self, key: Any, entry: Any, now: int) -> None:
+        left = self._live.unexpired(self._kind, entry, now)
+        if left is None:
+            del self._table[key]
+        elif len(left) < len(entry):
+            self._table[key] = left
 
 
 class TtlState:

@@ -129,7 +129,8 @@ class MapStateView(StateView, MapMethods):
 
     def get(self, key: Any) -> Any:
         """The value under a map key, or None."""
-        return self._map().get(key)
+        entries = self._table.get(self._backend.current_key)
+        return None if entries is None else entries.get(key)
 
     def put(self, key: Any, value: Any) -> None:
         """Sets the value under a map key."""
@@ -154,7 +155,8 @@ class MapStateView(StateView, MapMethods):
 
     def contains(self, key: Any) -> bool:
         """Whether the map key is there."""
-        return key in self._map()
+        entries = self._table.get(self._backend.current_key)
+        return entries is not None and key in entries
 
     def items(self) -> Iterable[tuple[Any, Any]]:
         """The entries, as they are now."""
