@@ -44,7 +44,7 @@ ITEMS = [
     Item(21, "blue", "circle"),  # with the one before
     Item(60, "blue", "triangle"),  # the blue rectangle has waited for another rule
     Item(61, "blue", "rectangle"),  # with the triangle
-    Item(62, "blue", "circle"),  # twins are as they were
+    Item(62, "blue", "circle"),  # twins are as they were: with the circle before
 ]
 
 ANY = Types.PICKLED_BYTE_ARRAY()
@@ -54,7 +54,7 @@ VERSIONS = MapStateDescriptor("rules", Types.STRING(), Types.LIST(ANY))
 class Pairs(KeyedBroadcastProcessFunction):
     def open(self, runtime_context):
         self.early = runtime_context.get_map_state(MapStateDescriptor("early", Types.LONG(), Types.LIST(ANY)))
-        self.waiting = runtime_context.get_map_state(MapStateDescriptor("waiting", ANY, Types.LIST(ANY)))
+        self.waiting = runtime_context.get_map_state(MapStateDescriptor("waiting", Types.STRING(), Types.LIST(ANY)))
 
     def process_broadcast_element(self, rule, ctx):
         """In every subtask, so the rules are the same in all; only here they can be written."""
@@ -75,14 +75,18 @@ class Pairs(KeyedBroadcastProcessFunction):
                     yield from self.apply(max(valid, key=lambda rule: rule.time), item)
 
     def apply(self, rule, item):
-        waiting = self.waiting.get(rule) or []
+        # Those from before the rule has changed wait no longer.
+        waiting = [first for first in self.waiting.get(rule.name) or [] if first.time >= rule.time]
         if item.shape == rule.second:
             for first in waiting:
                 yield f"{item.colour}: {first.shape} {first.time} - {item.shape} {item.time}"
             waiting = []
         if item.shape == rule.first:
             waiting = [*waiting, item]
-        self.waiting.put(rule, waiting) if waiting else self.waiting.remove(rule)
+        if waiting:
+            self.waiting.put(rule.name, waiting)
+        else:
+            self.waiting.remove(rule.name)
 
 
 def main():

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from flintstream.cli.demos import find_demos
+from flintstream.testing import OneInputOperatorHarness, TwoInputOperatorHarness
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -26,6 +27,11 @@ def run(spark, capsys, monkeypatch):
         return capsys.readouterr().out.splitlines()
 
     return run
+
+
+def example(name):
+    """The names that an example defines, without running it."""
+    return runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name=name)
 
 
 def test_every_example_has_a_test():
@@ -147,6 +153,155 @@ def test_socket_word_count(run):
         "(to,1)",
         "(to,2)",
     ]
+
+
+def test_keyed_state(run):
+    assert sorted(run("keyed_state")) == sorted(
+        [
+            "value> (1,4)",
+            "value> (1,5)",
+            "list> (1,5.0)",
+            "list> (2,4.0)",
+            "map> (1,5.0)",
+            "map> (2,4.0)",
+            "reducing> (1,3.0)",
+            "reducing> (1,4.0)",
+            "reducing> (1,5.0)",
+            "reducing> (2,4.0)",
+            "reducing> (2,3.0)",
+            "reducing> (2,4.0)",
+            "aggregating> (1,Contains-3.0)",
+            "aggregating> (1,Contains-3.0-5.0)",
+            "aggregating> (1,Contains-3.0-5.0-7.0)",
+            "aggregating> (2,Contains-4.0)",
+            "aggregating> (2,Contains-4.0-2.0)",
+            "aggregating> (2,Contains-4.0-2.0-6.0)",
+            "map_with_state> (1,0.0)",
+            "map_with_state> (1,3.0)",
+            "map_with_state> (1,8.0)",
+            "map_with_state> (2,0.0)",
+            "map_with_state> (2,4.0)",
+            "map_with_state> (2,6.0)",
+        ]
+    )
+
+
+def test_buffering_sink(run):
+    assert run("buffering_sink") == ["spark: 3, hadoop: 5", "hive: 7, flume: 9", "kafka: 11"]
+
+
+def test_buffering_sink_keeps_what_it_has_gathered(tmp_path):
+    """A checkpoint holds the records that are not written yet; who goes on from it writes them."""
+    sink = example("buffering_sink")["BufferingSink"]
+    before, after = tmp_path / "before.txt", tmp_path / "after.txt"
+    with OneInputOperatorHarness(sink(str(before), 2)) as harness:
+        harness.process_elements([("spark", 3), ("hadoop", 5), ("hive", 7)])
+        kept = harness.snapshot()
+    assert before.read_text() == "spark: 3, hadoop: 5\n"
+    going_on = OneInputOperatorHarness(sink(str(after), 2))
+    going_on.restore(kept)
+    with going_on:
+        going_on.process_element(("flume", 9))
+    assert after.read_text() == "hive: 7, flume: 9\n"
+
+
+def test_counter_source(run):
+    assert run("counter_source") == [
+        *(f"from the start> {number}" for number in range(5)),
+        *(f"going on> {number}" for number in range(5, 8)),
+    ]
+
+
+def test_broadcast_rules(run):
+    lines = [line.partition("> ")[2] for line in run("broadcast_rules")]
+    assert [line for line in lines if line.startswith("red")] == [
+        "red: rectangle 10 - triangle 13",
+        "red: rectangle 12 - triangle 13",
+    ]
+    assert [line for line in lines if line.startswith("blue")] == [
+        "blue: circle 20 - circle 21",
+        "blue: triangle 60 - rectangle 61",
+        "blue: circle 21 - circle 62",
+    ]
+    assert len(lines) == 5
+
+
+def test_rising_temperature(run):
+    assert run("rising_temperature") == ["oven: rising for one second"]
+
+
+def test_rising_temperature_by_a_clock_of_the_test():
+    function = example("rising_temperature")["RisingForOneSecond"]()
+    with OneInputOperatorHarness(function, key_selector=lambda reading: reading[0], processing_time=0) as harness:
+        harness.process_elements([("oven", 20.0), ("oven", 21.0), ("fridge", 5.0), ("fridge", 6.0)])
+        harness.set_processing_time(999)
+        harness.process_element(("fridge", 5.5))
+        assert harness.output == []
+        harness.set_processing_time(1000)
+        harness.process_element(("oven", 22.0))
+        harness.set_processing_time(5000)
+        assert harness.output == ["oven: rising for one second"]
+        harness.process_elements([("oven", 21.0), ("oven", 22.0)])
+        assert harness.processing_time_timers == [(6000, "oven")]
+
+
+def test_failed_logins(run):
+    assert run("failed_logins") == [
+        "ann failed at seconds 1, 4 and 6",
+        "bob failed at seconds 5, 8 and 9",
+        "dan failed at seconds 25, 31 and 32",
+    ]
+
+
+def test_card_fraud(run):
+    assert run("card_fraud") == [
+        "suspicious> red: 501.0 at second 20",
+        "suspicious> blue: 650.0 at second 180",
+        "forgotten after a minute: 1",
+    ]
+
+
+def test_card_fraud_leaves_nothing_behind():
+    program = example("card_fraud")
+    with OneInputOperatorHarness(program["SmallThenLarge"](), key_selector=lambda payment: payment.card) as harness:
+        harness.process_element(program["Payment"]("red", 0.5, 0), 0)
+        assert harness.event_time_timers == [(60_000, "red")]
+        harness.process_watermark(59_999)
+        assert harness.keyed_state("small") == {"red": 0}
+        harness.process_watermark(60_000)
+        assert harness.keyed_state("small") == {}
+        harness.process_element(program["Payment"]("red", 700.0, 59), 59_000)  # late
+        assert harness.output == []
+        assert harness.accumulators == {"forgotten": 1}
+
+
+def test_unpaid_orders(run):
+    assert sorted(run("unpaid_orders")) == [
+        "not paid within 15 minutes> order 3, soup",
+        "not paid within 15 minutes> order 4, rice",
+        "paid> order 1, tea: paid after 15 minutes",
+        "paid> order 2, cake: paid after 7 minutes",
+        "paid> order 5, fish: paid after 0 minutes",
+        "payment without an open order> minute 12, for order 9",
+        "payment without an open order> minute 26, for order 4",
+    ]
+
+
+@pytest.mark.parametrize("first", ["orders", "payments"])
+def test_unpaid_orders_whichever_stream_is_first(first):
+    program = example("unpaid_orders")
+    orders, payments = program["ORDERS"], program["PAYMENTS"]
+    harness = TwoInputOperatorHarness(program["Match"](), lambda order: order.number, lambda payment: payment.order)
+    with harness:
+        if first == "orders":
+            harness.process_elements1(orders, [order.minute * 60_000 for order in orders])
+        harness.process_elements2(payments, [payment.minute * 60_000 for payment in payments])
+        if first == "payments":
+            harness.process_elements1(orders, [order.minute * 60_000 for order in orders])
+        harness.end_input()
+        assert len(harness.output) == 3
+        assert sorted(harness.side_output("unpaid")) == ["order 3, soup", "order 4, rice"]
+        assert sorted(harness.side_output("stray")) == ["minute 12, for order 9", "minute 26, for order 4"]
 
 
 def test_the_demonstration_counts_every_click(spark, capsys):

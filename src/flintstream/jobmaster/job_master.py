@@ -243,7 +243,11 @@ class JobMaster:
             self._data_ready = False
         limit = self._sizer.limit
         work = {
-            source.vertex_id: replace(source.work(limit), aligned_to=self._alignment.limit(source.vertex_id))
+            source.vertex_id: replace(
+                source.work(limit),
+                seconds=self.settings.epoch_seconds,
+                aligned_to=self._alignment.limit(source.vertex_id),
+            )
             for source in self._sources
         }
         readers = [frame for frame in (source.reader() for source in self._sources) if frame is not None]

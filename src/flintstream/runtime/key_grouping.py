@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
+from bisect import bisect_left, bisect_right
 from typing import IO, Any
 
 from flintstream.common.keys import key_group
@@ -50,7 +51,7 @@ class KeyGrouping:
             self._spill()
 
     def release(self) -> None:
-        """Hands everything over, key by key; of each key first what the first input had."""
+        """Hands everything over, key by key; the records of a key by their timestamps, over both inputs."""
         if not any(self._files):
             self._hand_over(self._waiting)
             return
@@ -63,10 +64,32 @@ class KeyGrouping:
     def _hand_over(self, waiting: list[_Waiting]) -> None:
         first, second = waiting
         for key in [*first, *(key for key in second if key not in first)]:
-            for held, process in ((first, self._operator.process), (second, self._operator.process2)):
-                if key in held:
-                    process(_in_order(key, *held[key]))
+            if key in first and key in second:
+                self._merge(key, first[key], second[key])
+            elif key in first:
+                self._operator.process(_in_order(key, *first[key]))
+            else:
+                self._operator.process2(_in_order(key, *second[key]))
             self._operator.end_key()
+
+    def _merge(self, key: Any, first: tuple[list[Any], list[int]], second: tuple[list[Any], list[int]]) -> None:
+        """Hands the records of both inputs over by their timestamps; where these are equal, the first input is first."""
+        sides = (_in_order(key, *first), _in_order(key, *second))
+        times = [side.timestamps or [NO_TIMESTAMP] * len(side) for side in sides]
+        starts = [0, 0]
+        while starts[0] < len(sides[0]) and starts[1] < len(sides[1]):
+            turn = 0 if times[0][starts[0]] <= times[1][starts[1]] else 1
+            # What this side has up to the next record of the other one.
+            cut = bisect_left if turn else bisect_right
+            stop = cut(times[turn], times[1 - turn][starts[1 - turn]], starts[turn])
+            self._process(turn, sides[turn].slice(starts[turn], stop))
+            starts[turn] = stop
+        for turn, side in enumerate(sides):
+            if starts[turn] < len(side):
+                self._process(turn, side.slice(starts[turn], len(side)))
+
+    def _process(self, input_index: int, batch: Batch) -> None:
+        (self._operator.process2 if input_index else self._operator.process)(batch)
 
     def _spill(self) -> None:
         for input_index, waiting in enumerate(self._waiting):

@@ -110,6 +110,8 @@ class SourceWork:
     """New splits for each subtask, with the position to start from."""
     complete: bool = False
     """No split will follow."""
+    seconds: float = float("inf")
+    """After that time no more records are read, however few they were."""
     aligned_to: int | None = None
     """The greatest watermark up to which splits are read, for a source that keeps step with others."""
 

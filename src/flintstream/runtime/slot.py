@@ -374,6 +374,7 @@ class Slot:
                 head.no_more_splits()
             if work.aligned_to is not None:
                 head.align_to(work.aligned_to)
+            head.deadline = time.monotonic() + work.seconds
             head.read_epoch(work.limit)
         except (UserCodeError, TaskConnectionLost):
             raise

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flintstream.common.keys import key_bytes, key_group, subtask_for_group
+from flintstream.common.keys import key_bytes, key_group, key_groups, subtask_for_group
 from flintstream.graph.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -21,7 +21,7 @@ from flintstream.graph.partitioners import (
 from flintstream.runtime.batch import MAX_WATERMARK, Batch
 from flintstream.runtime.block import ChannelBuffer, Control, EndOfInput, Idleness, Watermark
 from flintstream.runtime.captured import released
-from flintstream.runtime.faults import record_at_fault, user_fault
+from flintstream.runtime.faults import UserCodeError, record_at_fault, user_fault
 from flintstream.runtime.operators.base import bound_method
 
 SendBlock = Callable[[int, bytes], None]
@@ -172,28 +172,32 @@ class CustomWriter(Writer):
 
 
 class Routes(dict[Any, int]):
-    """Key to target subtask, by the key's group; remembers what it has computed, up to a bound."""
+    """Key to target subtask, by the key's group; remembers what it has computed, up to a bound.
+
+    Once there are more keys than it may remember, whole blocks are computed instead.
+    """
 
     def __init__(self, max_parallelism: int, parallelism: int) -> None:
         self._max_parallelism = max_parallelism
         self._parallelism = parallelism
+        self._overrun = False
+
+    def targets(self, keys: list[Any]) -> list[int]:
+        """The target of each key."""
+        if not self._overrun:
+            return list(map(self.__getitem__, keys))
+        groups = key_groups(keys, self._max_parallelism)
+        parallelism, max_parallelism = self._parallelism, self._max_parallelism
+        return [group * parallelism // max_parallelism for group in groups]
 
     def __missing__(self, key: Any) -> int:
         group = key_group(key, self._max_parallelism)
         target = subtask_for_group(group, self._max_parallelism, self._parallelism)
         if len(self) >= _ROUTES_LIMIT:
+            self._overrun = True
             self.clear()
         self[key] = target
         return target
-
-
-def _key_error(key: Any, error: Exception) -> Exception:
-    """What is wrong with a key: its encoding says it better than a dict, which only finds it unhashable."""
-    try:
-        key_bytes(key)
-    except Exception as better:
-        return better
-    return error
 
 
 class KeyGroupWriter(Writer):
@@ -228,12 +232,10 @@ class KeyGroupWriter(Writer):
                 keys = self._key_type.coerce(keys)
             except Exception as error:
                 raise user_fault(error, *self._place) from error
-        routed = iter(keys)
         try:
-            targets = list(map(self._routes.__getitem__, routed))
+            targets = self._routes.targets(keys)
         except Exception as error:
-            key, record = record_at_fault(list(zip(keys, batch.values)), routed)
-            raise user_fault(_key_error(key, error), *self._place, record) from error
+            raise self._key_fault(keys, batch.values, error) from error
         buffers = self._buffers
         if len(buffers) == 1:
             buffers[0].extend(Batch(batch.values, batch.timestamps, keys))
@@ -251,6 +253,15 @@ class KeyGroupWriter(Writer):
                 timestamps[target].append(timestamp)
         for buffer in buffers:
             buffer.cut()
+
+    def _key_fault(self, keys: list[Any], values: list[Any], error: Exception) -> UserCodeError:
+        """What is wrong with the first bad key: its encoding says it better than a dict, which finds it unhashable."""
+        for key, record in zip(keys, values):
+            try:
+                key_bytes(key)
+            except Exception as better:
+                return user_fault(better, *self._place, record)
+        return user_fault(error, *self._place)
 
 
 def make_writer(

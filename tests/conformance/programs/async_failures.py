@@ -27,14 +27,14 @@ def fails(value):
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
-numbers = env.from_collection([7], Types.INT())
+numbers = env.from_collection([7, 7, 7, 7], Types.INT())
 for label, function, text in [
     ("raises", fails, "no 7"),
     ("none", lambda value: None, "cannot be none"),
     ("number", lambda value: value, "should be of list type"),
 ]:
     try:
-        print(list(AsyncDataStream.ordered_wait(numbers, Invoke(function), Time.seconds(20), 5).execute_and_collect()))
+        print(list(AsyncDataStream.ordered_wait(numbers, Invoke(function), Time.seconds(20), 1).execute_and_collect()))
     except Exception as error:
         print(label, "failed:", text in str(error))
 try:

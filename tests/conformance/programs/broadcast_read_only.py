@@ -1,5 +1,5 @@
 # compare: exact
-# The data side cannot write broadcast state; a descriptor that was not declared gives an empty state there.
+# The data side cannot write broadcast state: the job fails.
 from flintstream.common import Types
 from flintstream.datastream import BroadcastProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
 from flintstream.datastream.state import MapStateDescriptor

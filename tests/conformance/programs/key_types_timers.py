@@ -29,10 +29,10 @@ selectors = [
     ("long", lambda t: t[1] * 10**12, Types.LONG()),
     ("double", lambda t: t[1] / 4, Types.DOUBLE()),
     ("boolean", lambda t: t[1] == 1, Types.BOOLEAN()),
-    ("bytes", lambda t: t[0].encode(), Types.PRIMITIVE_ARRAY(Types.BYTE())),
     ("tuple", lambda t: (t[0], t[1]), Types.TUPLE([Types.STRING(), Types.INT()])),
     ("untyped tuple", lambda t: (t[0], t[1]), None),
     ("untyped string", lambda t: t[0], None),
+    ("untyped bytes", lambda t: t[0].encode(), None),
     ("row", lambda t: Row(t[0], t[1]), Types.ROW([Types.STRING(), Types.INT()])),
 ]
 for label, selector, key_type in selectors:

@@ -41,6 +41,7 @@ def opened(operator: Operator, subtask: int = 0, parallelism: int = 1, notify: A
         subtask=subtask,
         parallelism=parallelism,
         runtime_context=runtime_context,
+        keyed_state=None,
         services=SlotServices(notify),
         batch_mode=False,
         watermark_interval=200,

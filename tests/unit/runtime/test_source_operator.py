@@ -76,6 +76,7 @@ class Source:
         self.output = RecordingOutput("Source: Lists", 0, None, through_blocks=False)
         self.head.setup(self.head.context, self.output)
         self.task.open()
+        self.head._pace.size = source_module.READ_RECORDS  # As after some time; a new source begins with a record.
 
     def assign(self, position: Any = None, **splits: list[Any]) -> Source:
         self.head.assign([(Split(name, values), position) for name, values in splits.items()])
@@ -118,6 +119,23 @@ class TestReading:
         source = Source(lists).assign(a=list(range(50)))
         source.epoch(30)
         assert max(lists.readers["a"].limits) <= 30
+
+    def test_a_new_source_begins_with_small_steps(self) -> None:
+        lists = Lists()
+        source = Source(lists).assign(a=list(range(5000)))
+        source.head._pace.size = 1
+        assert source.epoch(5000) == list(range(5000))
+        limits = lists.readers["a"].limits
+        assert limits[0] == 1 and all(later <= 8 * earlier for earlier, later in zip(limits, limits[1:]))
+
+    def test_reading_ends_when_its_time_is_over(self) -> None:
+        lists = Lists()
+        source = Source(lists).assign(a=[1, 2, 3], b=[10, 20])
+        source.head._pace.size = 1
+        source.head.deadline = 0.0
+        assert [source.epoch() for _ in range(3)] == [[1], [10], [2]], "one step at least, and no split starves"
+        source.head.deadline = float("inf")
+        assert sorted(source.epoch()) == [3, 20]
 
     def test_from_a_position(self) -> None:
         source = Source(Lists()).assign(position=2, a=[1, 2, 3])

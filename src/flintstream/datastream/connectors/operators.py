@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import Any
 
-from flintstream.runtime.operators.source import READ_RECORDS, SourceOperator
+from flintstream.runtime.operators.source import SourceOperator
 from flintstream.runtime.source import Split
 
 __all__ = ["PolledSourceOperator", "SequentialSourceOperator"]
@@ -39,16 +40,16 @@ class SequentialSourceOperator(SourceOperator):
             (split,) = self._open.values()
             if self._must_wait(split):
                 return
-            batch = split.read(min(READ_RECORDS, limit))
-            if batch.values:
-                limit -= len(batch.values)
-                self._emit(split, batch)
+            batch = self._read(split, limit)
+            limit -= len(batch.values)
             if split.done:
                 self._drop(split)
                 self._open_next()
             elif not batch.values:
                 self._note_activity({split.split.split_id})
                 return
+            if time.monotonic() >= self.deadline:
+                break
         self._note_activity(set())
 
     def _open_next(self) -> None:

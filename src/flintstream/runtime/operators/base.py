@@ -195,7 +195,10 @@ class FunctionOperator(Operator):
         return bound_method(self.function, method)
 
     def guarded(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Calls user code that has no record; its exception is told with the operator's name."""
+        """Calls user code that has no record, and so no key; its exception is told with the operator's name."""
+        state = self.context.keyed_state
+        if state is not None:
+            state.current_key = state.no_key
         try:
             return call(*args)
         except UserCodeError:

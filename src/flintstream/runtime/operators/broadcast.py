@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import tempfile
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.block import decode_block, encode_block
@@ -74,6 +74,10 @@ class BroadcastContext(ElementContext):
     """The context of the records that are broadcast."""
 
     __slots__ = ()
+
+    def get_current_key(self) -> NoReturn:
+        """Refused: a record that is broadcast belongs to no key."""
+        raise AttributeError("get_current_key(): a record of the broadcast side belongs to no key")
 
     def get_broadcast_state(self, state_descriptor: Any) -> BroadcastStateView:
         """A broadcast state by its descriptor, for reading and writing."""

@@ -120,11 +120,12 @@ class ReduceOperator(FunctionOperator):
     wants_grouping = False
 
     def open(self) -> None:
+        assert self.context.keyed_state is not None
+        # Before the function's own states, none of which may then have this name.
+        self._results = self.context.keyed_state.engine_table("_reduce")
         super().open()
         self._guard = ResultGuard()
         self._reduce = self.bound("reduce")
-        assert self.context.keyed_state is not None
-        self._results = self.context.keyed_state.engine_table("_reduce")
 
     def process(self, batch: Batch) -> None:
         assert batch.keys is not None

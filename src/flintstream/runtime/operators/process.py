@@ -10,9 +10,10 @@ from flintstream.common.output_tag import OutputTag
 from flintstream.common.time_domain import TimeDomain
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.detach import ResultGuard
-from flintstream.runtime.faults import UserCodeError
+from flintstream.runtime.faults import UserCodeError, user_fault
 from flintstream.runtime.operators.base import CHUNK, FunctionOperator
 from flintstream.runtime.output import SideBuffer
+from flintstream.runtime.pace import Pace
 from flintstream.runtime.time.timers import StoredTimers, TimerQueue, TimerService, TimeView
 
 
@@ -88,6 +89,8 @@ class ProcessOperator(FunctionOperator):
         self._context = self._make_context()
         self._sides = SideBuffer(self.output)
         self._guard = ResultGuard()
+        # Timers of processing time fire between two records of a block where the function is slow.
+        self._pace = Pace(1 << 20)
         super().open()
         self._bind()
 
@@ -102,10 +105,18 @@ class ProcessOperator(FunctionOperator):
 
     def _run(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
         """Calls the function for each record and passes on what it gives."""
-        if self._timers is not None:
+        if self._timers is None:
+            self._call(function, batch, context)
+            return
+        self._state.touch(batch.keys)
+        start, records = 0, len(batch.values)
+        while start < records:
             self._fire_processing_time(self._timers)
-            self._state.touch(batch.keys)
-        self._call(function, batch, context)
+            part = batch if not start and records <= self._pace.size else batch.slice(start, start + self._pace.size)
+            self._pace.begin()
+            self._call(function, part, context)
+            self._pace.end(len(part.values))
+            start += len(part.values)
 
     def _call(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
         if batch.timestamps is None:
@@ -155,7 +166,7 @@ class ProcessOperator(FunctionOperator):
         if earliest is None or earliest > until:
             return
         state, context, side, tag_class = self._state, self._context, self._sides.add, OutputTag
-        on_timer = self.function.on_timer
+        on_timer = self._on_timer()
         context._domain = domain
         values: list[Any] = []
         times: list[int] = []
@@ -185,6 +196,15 @@ class ProcessOperator(FunctionOperator):
         self._guard.end(values)
         self.output.emit(Batch(values, times))
         self._sides.flush()
+
+    def _on_timer(self) -> Callable[[int, Any], Iterable[Any] | None]:
+        found = getattr(self.function, "on_timer", None)
+        if found is None:
+            kind = type(self.function).__name__
+            advice = "use a function for keyed streams, such as KeyedProcessFunction or KeyedCoProcessFunction"
+            refusal = TypeError(f"a timer is due, and {kind} has no on_timer(): {advice}")
+            raise user_fault(refusal, self.context.name, self.context.subtask)
+        return found  # type: ignore[no-any-return]
 
     def timer_fault(self, error: Exception, context: ProcessContext) -> UserCodeError:
         """The error to raise when `on_timer` failed."""

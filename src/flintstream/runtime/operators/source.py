@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flintstream.common.types import make_rows
 from flintstream.runtime.batch import MIN_WATERMARK, Batch
 from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.pace import Pace
 from flintstream.runtime.protocol import AlignedProgress
 from flintstream.runtime.source import Split, SplitReader, SplitSource
 from flintstream.runtime.time.generators import TimestampsAndWatermarks
@@ -30,6 +31,8 @@ class SourceHead(Operator):
 
     alignment: WatermarkAlignment | None = None
     """With which other sources this one keeps step."""
+    deadline = float("inf")
+    """When (by `time.monotonic`) the reading of this epoch should end, however few records were read."""
 
     def read_epoch(self, limit: int) -> None:
         """Emits what there is, at most `limit` records."""
@@ -239,6 +242,7 @@ class SourceOperator(SourceHead):
         self._open: dict[str, _OpenSplit] = {}
         self._splits = SplitWatermarks(self)
         self._complete = False
+        self._pace = Pace(READ_RECORDS)
         self._aligned_to: int | None = None
         self._left_behind = MIN_WATERMARK
 
@@ -266,12 +270,11 @@ class SourceOperator(SourceHead):
         while limit > 0 and (waiting := [split for split in waiting if not self._must_wait(split)]):
             still: list[_OpenSplit] = []
             for split in waiting:
-                batch = split.read(min(READ_RECORDS, limit))
+                batch = self._read(split, limit)
                 # To the end of the line: what this epoch's limit leaves out comes first in the next.
                 self._open[split.split.split_id] = self._open.pop(split.split.split_id)
                 if batch.values:
                     limit -= len(batch.values)
-                    self._emit(split, batch)
                     still.append(split)
                 else:
                     empty.add(split.split.split_id)
@@ -279,10 +282,20 @@ class SourceOperator(SourceHead):
                     self._drop(split)
                     if still and still[-1] is split:
                         still.pop()
-                if limit <= 0:
+                if limit <= 0 or time.monotonic() >= self.deadline:
+                    limit = 0
                     break
             waiting = still
         self._note_activity(empty)
+
+    def _read(self, split: _OpenSplit, limit: int) -> Batch:
+        """Reads from a split and emits what it gave, a little at a time where that is slow."""
+        self._pace.begin()
+        batch = split.read(min(self._pace.size, limit))
+        if batch.values:
+            self._emit(split, batch)
+        self._pace.end(len(batch.values))
+        return batch
 
     def _note_activity(self, empty: set[str]) -> None:
         """Only a split that was asked and had nothing can be idle, not one that waits or was left out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
@@ -10,6 +11,7 @@ from flintstream.runtime.block import Idleness, Watermark
 from flintstream.runtime.faults import UserCodeError, user_fault
 from flintstream.runtime.operators.base import FunctionOperator
 from flintstream.runtime.operators.source import SourceHead
+from flintstream.runtime.pace import Pace
 from flintstream.runtime.source import Split
 from flintstream.runtime.state.operator_state import ListDescriptor
 
@@ -99,6 +101,7 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
         self._error: BaseException | None = None
         self._ended = threading.Event()
         self._idle = False
+        self._pace = Pace(BUFFER_RECORDS)
         self._source_context = SourceContext(self.context.services.notify_data)
         for element in self.context.operator_state.get_list_state(_WAITING):
             self._source_context._add(element)
@@ -128,9 +131,21 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
 
     def read_epoch(self, limit: int) -> None:
         ended = self._ended.is_set()
+        while limit > 0:
+            self._pace.begin()
+            elements = self._source_context._take(min(limit, self._pace.size))
+            self._emit_all(elements)
+            self._pace.end(len(elements))
+            limit -= len(elements)
+            if not elements or time.monotonic() >= self.deadline:
+                break
+        if ended and isinstance(self._error, UserCodeError) and not self._source_context._elements:
+            raise self._error
+
+    def _emit_all(self, elements: list[Any]) -> None:
         values: list[Any] = []
         timestamps: list[int] = []
-        for element in self._source_context._take(limit):
+        for element in elements:
             if type(element) is tuple:
                 values.append(element[0])
                 timestamps.append(element[1])
@@ -143,8 +158,6 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
                 self._idle = True
                 self.output.emit_idleness(True)
         self._emit(values, timestamps)
-        if ended and isinstance(self._error, UserCodeError):
-            raise self._error
 
     def _emit(self, values: list[Any], timestamps: list[int]) -> None:
         if values:

@@ -15,6 +15,8 @@ from flintstream.runtime.state.ttl import IncrementalCleanup, TimeToLive
 ENGINE = "engine"
 """The kind of a table that an operator itself keeps, not a function."""
 
+_KINDS = {f"{kind.capitalize()}StateDescriptor": kind for kind in ("value", "list", "map", "reducing", "aggregating")}
+
 
 @dataclass(frozen=True)
 class KeyedStateInfo:
@@ -138,7 +140,7 @@ class KeyedStateBackend(ABC):
 
     def state_of(self, descriptor: Any) -> Any:
         """The state that a descriptor describes, whatever its kind."""
-        kind = type(descriptor).__name__.removesuffix("StateDescriptor").lower()
+        kind = _kind_of(descriptor)
         makers = {
             "value": self.value_state,
             "list": self.list_state,
@@ -146,7 +148,7 @@ class KeyedStateBackend(ABC):
             "reducing": self.reducing_state,
             "aggregating": self.aggregating_state,
         }
-        if kind not in makers:
+        if kind is None:
             raise TypeError(f"operator '{self.operator}': expected a state descriptor, got {descriptor!r}")
         return makers[kind](descriptor)
 
@@ -156,6 +158,9 @@ class KeyedStateBackend(ABC):
         return self.table(name)
 
     def _register(self, descriptor: Any, kind: str) -> tuple[MutableMapping[Any, Any], TimeToLive | None]:
+        described = _kind_of(descriptor)
+        if described not in (None, kind):
+            raise TypeError(f"operator '{self.operator}': a {kind} state was asked for with {descriptor!r}")
         name = descriptor.name
         live = TimeToLive.of(getattr(descriptor, "_ttl_config", None))
         known = self.states.get(name)
@@ -211,11 +216,14 @@ class KeyedStateBackend(ABC):
         state = self.state_of(descriptor)
         before = self.current_key
         keys = self.keys(descriptor.name)
+        table = self.table(descriptor.name)
         self.touch(keys)
         try:
             for key in keys:
-                self.current_key = key
-                function(key, state)
+                # What has expired may be removed meanwhile.
+                if key in table:
+                    self.current_key = key
+                    function(key, state)
         finally:
             self.current_key = before
 
@@ -232,3 +240,9 @@ class KeyedStateBackend(ABC):
         """All states with their tables."""
         for name, info in self.states.items():
             yield info, self.table(name)
+
+
+def _kind_of(descriptor: Any) -> str | None:
+    """What a descriptor describes, by its class or the one it is derived from; the classes are in a layer above."""
+    names = (base.__name__ for base in type(descriptor).__mro__)
+    return next((_KINDS[name] for name in names if name in _KINDS), None)

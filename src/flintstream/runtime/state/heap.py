@@ -33,7 +33,9 @@ class HeapKeyedStateBackend(KeyedStateBackend):
             cleanup.run(size * len(keys), self.clock())
 
     def clean_with_every_record(self, cleanup: IncrementalCleanup, size: int) -> None:
-        self._cleanups.append((cleanup, size))
+        # A function may ask for a state again and again.
+        if all(known.table is not cleanup.table for known, _ in self._cleanups):
+            self._cleanups.append((cleanup, size))
 
     def changed_keys(self) -> set[Any] | None:
         return self._changed

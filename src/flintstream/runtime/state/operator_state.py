@@ -37,8 +37,8 @@ class OperatorListState:
         self._elements = list(elements)
 
     def get(self) -> Iterator[Any]:
-        """An iterator over the elements."""
-        return iter(self._elements)
+        """An iterator over the elements, as they are now."""
+        return iter(list(self._elements))
 
     def __iter__(self) -> Iterator[Any]:
         return self.get()

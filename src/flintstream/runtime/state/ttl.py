@@ -83,7 +83,7 @@ class IncrementalCleanup:
     """Goes through a table a few keys at a time, again and again, and removes what has expired."""
 
     def __init__(self, table: Table, kind: str, live: TimeToLive) -> None:
-        self._table = table
+        self.table = table
         self._kind = kind
         self._live = live
         self._whole = kind not in ("list", "map")
@@ -91,7 +91,7 @@ class IncrementalCleanup:
 
     def run(self, keys: int, now: int) -> None:
         """Looks at that many keys; begins anew behind the last one."""
-        table = self._table
+        table = self.table
         oldest = now - self._live.millis
         for key in islice(self._ahead, keys):
             keys -= 1
@@ -110,9 +110,9 @@ class IncrementalCleanup:
     def _clean(self, key: Any, entry: Any, now: int) -> None:
         left = self._live.unexpired(self._kind, entry, now)
         if left is None:
-            del self._table[key]
+            del self.table[key]
         elif len(left) < len(entry):
-            self._table[key] = left
+            self.table[key] = left
 
 
 class TtlState:

@@ -66,8 +66,8 @@ class ListStateView(StateView):
     __slots__ = ()
 
     def get(self) -> Iterator[Any]:
-        """An iterator over the elements."""
-        return iter(self._table.get(self._backend.current_key, ()))
+        """An iterator over the elements, as they are now."""
+        return iter(list(self._table.get(self._backend.current_key, ())))
 
     def __iter__(self) -> Iterator[Any]:
         return self.get()

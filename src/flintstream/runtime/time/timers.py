@@ -52,7 +52,7 @@ class TimerQueue:
         elif found is _NONE:
             self._keys[timestamp] = key
             self._deleted -= 1
-        elif found != key:
+        elif found is not key and found != key:
             self._keys[timestamp] = _Keys({found: None, key: None})
 
     def remove(self, timestamp: int, key: Any) -> None:
@@ -64,7 +64,7 @@ class TimerQueue:
             found.pop(key, None)
             if found:
                 return
-        elif found != key:
+        elif found is not key and found != key:
             return
         self._keys[timestamp] = _NONE
         self._deleted += 1
@@ -184,11 +184,17 @@ class TimerService(TimeView):
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Takes a timer back."""
-        self.processing.remove(timestamp, self._state.current_key)
+        key = self._state.current_key
+        if key.__class__ is NoKey:
+            hash(key)  # Raises.
+        self.processing.remove(timestamp, key)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Takes a timer back."""
-        self.event.remove(timestamp, self._state.current_key)
+        key = self._state.current_key
+        if key.__class__ is NoKey:
+            hash(key)  # Raises.
+        self.event.remove(timestamp, key)
 
     def stored(self) -> StoredTimers:
         """All timers, for a snapshot."""
