@@ -133,7 +133,7 @@ class TestReading:
         source = Source(lists).assign(a=[1, 2, 3], b=[10, 20])
         source.head._pace.size = 1
         source.head.deadline = 0.0
-        assert [source.epoch() for _ in range(3)] == [[1], [10], [2]], "one step at least, and no split starves"
+        assert [source.epoch(), source.epoch(1), source.epoch(1)] == [[1], [10], [2]], "one step, and no split starves"
         source.head.deadline = float("inf")
         assert sorted(source.epoch()) == [3, 20]
 

@@ -108,11 +108,11 @@ class ProcessOperator(FunctionOperator):
         if self._timers is None:
             self._call(function, batch, context)
             return
-        self._state.touch(batch.keys)
         start, records = 0, len(batch.values)
         while start < records:
             self._fire_processing_time(self._timers)
             part = batch if not start and records <= self._pace.size else batch.slice(start, start + self._pace.size)
+            self._state.touch(part.keys)
             self._pace.begin()
             self._call(function, part, context)
             self._pace.end(len(part.values))

@@ -130,7 +130,8 @@ def _add_timers(timers: StoredTimers, max_parallelism: int, groups: dict[int, _G
 
 
 def _store(mode: str, type_info: Any, content: Any) -> StoredOperatorState:
-    serializer = _serializer(type_info)
+    # A list is dealt out element by element, a map goes to everyone as a whole.
+    serializer = _serializer(type_info if mode == BROADCAST or type_info is None else type_info.elem_type)
     elements = [content] if mode == BROADCAST else content
     data = [serializer.to_bytes(element, canonical=False) for element in elements]
     return StoredOperatorState(mode, serializer.snapshot_configuration().to_data(), data)
