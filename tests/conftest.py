@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from flintstream.datastream import StreamExecutionEnvironment
+
+# How long an example takes says nothing on a machine that has other work.
+settings.register_profile("flintstream", deadline=None)
+settings.load_profile("flintstream")
 
 
 @pytest.fixture(scope="session")

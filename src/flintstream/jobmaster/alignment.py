@@ -35,8 +35,9 @@ class AlignmentGroups:
         return AlignmentGroups({vertex_id: each for vertex_id, each in found.items() if each is not None})
 
     def limit(self, vertex_id: int) -> int | None:
-        """The greatest watermark up to which the splits of a source are read; None where it keeps step with nobody."""
-        return self._limits.get(vertex_id, MAX_WATERMARK) if vertex_id in self._alignments else None
+        """The greatest watermark up to which the splits of a source are read; None if it keeps step with nobody, or if
+        nobody has said yet how far it is."""
+        return self._limits.get(vertex_id)
 
     def next_due(self) -> float | None:
         """At once, if splits that had to wait may go on now."""

@@ -23,12 +23,11 @@ class Expire(KeyedProcessFunction):
         if letter:
             self.items.add(letter)
             self.entries.put(letter.lower(), letter)
-        yield "%s %s a: %s %s, empty %s" % (
+        yield "%s %s a: %s %s" % (
             list(self.items.get()),
             sorted(self.entries.items()),
             self.entries.get("a"),
             self.entries.contains("a"),
-            self.entries.is_empty(),
         )
 
 

@@ -356,7 +356,9 @@ class TestErrors:
                 raise KeyError("gone")
 
         with (
-            pytest.raises(UserCodeError, match=r"Operator 'my timers' \(subtask 1\) failed: KeyError: 'gone'") as caught,
+            pytest.raises(
+                UserCodeError, match=r"Operator 'my timers' \(subtask 1\) failed: KeyError: 'gone'"
+            ) as caught,
             OneInputOperatorHarness(Fails(), first, name="my timers", processing_time=0) as harness,
         ):
             harness.process_elements([("a", call, 500), ("b", call, 501)])
@@ -495,7 +497,9 @@ class TestTwoInputs:
 
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("record"), st.sampled_from("abc"), st.integers(0, 30), st.sampled_from(["event", "no event"])),
+        st.tuples(
+            st.just("record"), st.sampled_from("abc"), st.integers(0, 30), st.sampled_from(["event", "no event"])
+        ),
         st.tuples(st.just("watermark"), st.integers(0, 30)),
         st.tuples(st.just("idle"), st.booleans()),
     ),

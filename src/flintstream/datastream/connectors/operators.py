@@ -39,7 +39,7 @@ class SequentialSourceOperator(SourceOperator):
         while limit > 0 and self._open:
             (split,) = self._open.values()
             if self._must_wait(split):
-                return
+                break
             batch = self._read(split, limit)
             limit -= len(batch.values)
             if split.done:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.types import make_rows
-from flintstream.runtime.batch import MIN_WATERMARK, Batch
+from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, Batch
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.pace import Pace
 from flintstream.runtime.protocol import AlignedProgress
@@ -91,14 +91,29 @@ class SplitWatermarks:
     def add(self, split: Hashable) -> None:
         """Takes a split in: it holds the watermark until it has one of its own."""
         self._combined.add(split)
+        if self._idle:
+            self._idle = False
+            self._output.emit_idleness(False)
+
+    @property
+    def idle(self) -> bool:
+        """Whether it was told that nobody has to wait for this source."""
+        return self._idle
+
+    def rest(self) -> None:
+        """There was no split for too long: nobody has to wait for this source."""
+        if not self._idle:
+            self._idle = True
+            self._output.emit_idleness(True)
 
     def emit(self, split: Hashable, timing: TimestampsAndWatermarks, batch: Batch) -> None:
         """Emits records of a split, with their timestamps and watermarks."""
         for part, watermark in timing.process(batch):
-            self._tell(split, timing.idle)
+            # Awake before its records, idle only behind them: others move the watermark then.
+            if not timing.idle:
+                self._tell(split, False)
             self._output.emit(part)
-            if watermark is not None:
-                self._move(self._combined.advance(split, watermark))
+            self.advance(split, timing, watermark)
 
     def round_off(self, split: Hashable, timing: TimestampsAndWatermarks) -> None:
         """At the end of an epoch: the periodic watermark, and whether the split is idle."""
@@ -107,7 +122,8 @@ class SplitWatermarks:
     def advance(self, split: Hashable, timing: TimestampsAndWatermarks, watermark: int | None) -> None:
         """Takes a watermark of a split, if there is one, and whether the split is idle."""
         if watermark is not None:
-            self._tell(split, timing.idle)
+            # Whoever makes a watermark is awake, if only for that.
+            self._tell(split, False)
             self._move(self._combined.advance(split, watermark))
         self._tell(split, timing.idle)
 
@@ -154,22 +170,31 @@ class SparkSourceOperator(SourceHead):
         self._times: dict[int, TimestampsAndWatermarks] = {}
         self._splits = SplitWatermarks(self)
         self._complete = False
+        if not self._partitioned:
+            self._timing(0)
 
     def assign(self, splits: list[tuple[Split, Any]]) -> None:
         for split, _ in splits:
-            self._splits.add(int(split.split_id))
+            self._timing(int(split.split_id))
 
-    def process_split(self, split: int, batch: Batch) -> None:
-        rows = Batch(make_rows(batch.values, self._fields))
+    def _timing(self, split: int) -> TimestampsAndWatermarks | None:
+        """What makes the watermarks of a split; it begins to wait for records when it is first asked for."""
         if self._strategy is None:
-            self.output.emit(rows)
-            return
-        split = split if self._partitioned else 0
+            return None
         timing = self._times.get(split)
         if timing is None:
             timing = self._times[split] = TimestampsAndWatermarks(self._strategy, self.context)
             self._splits.add(split)
-        self._splits.emit(split, timing, rows)
+        return timing
+
+    def process_split(self, split: int, batch: Batch) -> None:
+        rows = Batch(make_rows(batch.values, self._fields))
+        split = split if self._partitioned else 0
+        timing = self._timing(split)
+        if timing is None:
+            self.output.emit(rows)
+        else:
+            self._splits.emit(split, timing, rows)
 
     def end_epoch(self) -> None:
         for split, timing in self._times.items():
@@ -193,7 +218,7 @@ class SparkSourceOperator(SourceHead):
 class _OpenSplit:
     """A split that is being read: its reader, its watermark generator, and records fetched ahead."""
 
-    __slots__ = ("ahead", "position_before", "reader", "split", "time")
+    __slots__ = ("ahead", "position_before", "reader", "split", "stride", "time")
 
     def __init__(self, split: Split, reader: SplitReader, time: TimestampsAndWatermarks | None) -> None:
         self.split = split
@@ -201,6 +226,13 @@ class _OpenSplit:
         self.time = time
         self.ahead: Batch | None = None
         self.position_before: Any = None
+        self.stride = 0.0
+        """By how much a record has moved the watermark of late."""
+
+    @property
+    def watermark(self) -> int:
+        """The watermark that the split has reached."""
+        return MIN_WATERMARK if self.time is None else self.time.watermark
 
     def read(self, limit: int) -> Batch:
         """The records fetched ahead, or the next ones."""
@@ -209,11 +241,11 @@ class _OpenSplit:
             return batch
         return self.reader.read(limit)
 
-    def fetch_ahead(self) -> bool:
+    def fetch_ahead(self, limit: int) -> bool:
         """Looks whether there are records; keeps them for the next epoch."""
         if self.ahead is None and not self.reader.finished:
             position = self.reader.position
-            batch = self.reader.read(PREFETCH_RECORDS)
+            batch = self.reader.read(limit)
             if batch.values:
                 self.ahead, self.position_before = batch, position
         # A split that has ended is worth an epoch too: the end is to be told.
@@ -244,7 +276,9 @@ class SourceOperator(SourceHead):
         self._complete = False
         self._pace = Pace(READ_RECORDS)
         self._aligned_to: int | None = None
+        self._began_at: int | None = None
         self._left_behind = MIN_WATERMARK
+        self._without_splits_since = self.context.services.clock()
 
     def assign(self, splits: list[tuple[Split, Any]]) -> None:
         for split, position in splits:
@@ -291,9 +325,11 @@ class SourceOperator(SourceHead):
     def _read(self, split: _OpenSplit, limit: int) -> Batch:
         """Reads from a split and emits what it gave, a little at a time where that is slow."""
         self._pace.begin()
-        batch = split.read(min(self._pace.size, limit))
+        batch = split.read(min(self._pace.size, limit, self._room(split)))
         if batch.values:
+            before = split.watermark
             self._emit(split, batch)
+            split.stride = (split.watermark - before) / len(batch.values)
         self._pace.end(len(batch.values))
         return batch
 
@@ -321,11 +357,14 @@ class SourceOperator(SourceHead):
         return any(split.reader.next_due() is None for split in self._ready())
 
     def poll(self) -> bool:
-        return any([split.reader.next_due() is None and split.fetch_ahead() for split in self._ready()])
+        # No more than one step takes: what is fetched is emitted in one.
+        limit = min(PREFETCH_RECORDS, self._pace.size)
+        waiting = [split for split in self._ready() if split.reader.next_due() is None]
+        return any([split.fetch_ahead(min(limit, self._room(split))) for split in waiting])
 
     def next_due(self) -> float | None:
         idle_dues = [split.time.idle_due for split in self._open.values() if split.time is not None]
-        return _earliest([*idle_dues, *(split.reader.next_due() for split in self._ready())])
+        return _earliest([self._idle_due, *idle_dues, *(split.reader.next_due() for split in self._ready())])
 
     def end_epoch(self) -> None:
         # What the last split had reached counts once it is clear that its end was not the end of the source.
@@ -333,6 +372,17 @@ class SourceOperator(SourceHead):
         for split_id, split in self._open.items():
             if split.time is not None:
                 self._splits.round_off(split_id, split.time)
+        due = self._idle_due
+        if due is not None and due * 1000 <= self.context.services.clock():
+            self._splits.rest()
+
+    @property
+    def _idle_due(self) -> float | None:
+        """When a subtask without splits counts as idle, as a split without records does; None for never."""
+        timeout = None if self._strategy is None else self._strategy.idle_timeout
+        if timeout is None or self._open or self._splits.idle:
+            return None
+        return (self._without_splits_since + timeout) / 1000
 
     def close(self) -> None:
         for split in getattr(self, "_open", {}).values():
@@ -351,6 +401,7 @@ class SourceOperator(SourceHead):
         split.reader.close()
         del self._open[split.split.split_id]
         self._splits.remove(split.split.split_id)
+        self._without_splits_since = self.context.services.clock()
         if split.time is not None and not self._open:
             split.time.periodic()
             self._left_behind = max(self._left_behind, split.time.watermark)
@@ -363,29 +414,40 @@ class SourceOperator(SourceHead):
     def progress(self) -> AlignedProgress | None:
         if self.alignment is None:
             return None
-        marks = [
-            split.time.watermark for split in self._open.values() if split.time is not None and self._must_wait(split)
-        ]
-        return AlignedProgress(self._slowest(), min(marks, default=None))
+        waiting = [split.watermark for split in self._open.values() if self._must_wait(split)]
+        return AlignedProgress(self._slowest(), min(waiting, default=None))
 
     def _ready(self) -> list[_OpenSplit]:
         return [split for split in self._open.values() if not self._must_wait(split)]
 
     def _must_wait(self, split: _OpenSplit) -> bool:
         """Whether a split is too far ahead of the others, here or in other subtasks and sources."""
-        if self.alignment is None or split.time is None or split.time.watermark == MIN_WATERMARK:
-            return False
+        return self.alignment is not None and split.watermark > self._furthest(split, self.alignment)
+
+    def _furthest(self, split: _OpenSplit, alignment: WatermarkAlignment) -> int:
+        """The greatest watermark with which a split is read on."""
+        if split.watermark == MIN_WATERMARK:
+            return MAX_WATERMARK
         slowest = self._slowest()
-        limits = [] if slowest is None else [slowest + self.alignment.max_drift]
-        if self._aligned_to is not None:
-            limits.append(self._aligned_to)
-        return bool(limits) and split.time.watermark > min(limits)
+        here = split.watermark if slowest is None else slowest
+        if self._began_at is None:
+            self._began_at = here
+        # Until the driver says how far the others are, no split goes further than from where the first began.
+        others = self._began_at + alignment.max_drift if self._aligned_to is None else self._aligned_to
+        return min(here + alignment.max_drift, others)
+
+    def _room(self, split: _OpenSplit) -> int:
+        """How many records a split may give before it is too far ahead, judged by what its last ones did."""
+        if self.alignment is None:
+            return READ_RECORDS
+        if split.watermark == MIN_WATERMARK or split.stride > 1e15:
+            return 1
+        room = (self._furthest(split, self.alignment) - split.watermark) / max(split.stride, 1e-3)
+        return 1 + int(min(READ_RECORDS, max(0.0, room)))
 
     def _slowest(self) -> int | None:
         """The least watermark of the splits that have one and are not idle."""
-        marks = [
-            split.time.watermark for split in self._open.values() if split.time is not None and not split.time.idle
-        ]
+        marks = [split.watermark for split in self._open.values() if split.time is not None and not split.time.idle]
         return min((mark for mark in marks if mark != MIN_WATERMARK), default=None)
 
 

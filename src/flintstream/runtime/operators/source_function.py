@@ -153,19 +153,22 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
             self._emit(values, timestamps)
             values, timestamps = [], []
             if isinstance(element, Watermark):
+                self._tell_idleness(False)
                 self.output.emit_watermark(element.timestamp)
             else:
-                self._idle = True
-                self.output.emit_idleness(True)
+                self._tell_idleness(True)
         self._emit(values, timestamps)
 
     def _emit(self, values: list[Any], timestamps: list[int]) -> None:
         if values:
-            if self._idle:
-                self._idle = False
-                self.output.emit_idleness(False)
+            self._tell_idleness(False)
             timed = any(timestamp != NO_TIMESTAMP for timestamp in timestamps)
             self.output.emit(Batch(values, timestamps if timed else None))
+
+    def _tell_idleness(self, idle: bool) -> None:
+        if idle != self._idle:
+            self._idle = idle
+            self.output.emit_idleness(idle)
 
     @property
     def exhausted(self) -> bool:

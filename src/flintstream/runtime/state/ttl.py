@@ -132,7 +132,9 @@ class TtlState:
     def clear(self) -> None:
         """Forgets the entry of the current key."""
         self._now()
-        self._table.pop(self._backend.current_key, None)
+        key = self._backend.current_key
+        if key in self._table:
+            del self._table[key]
 
     def _now(self) -> int:
         """The time of an access, at which also some other keys are looked at."""
@@ -225,7 +227,7 @@ class TtlListState(TtlState):
         if elements:
             self._table[self._backend.current_key] = elements
         else:
-            self._table.pop(self._backend.current_key, None)
+            self.clear()
 
 
 class TtlMapState(TtlState, MapMethods):

@@ -26,7 +26,10 @@ class StateView:
 
     def clear(self) -> None:
         """Forgets the entry of the current key."""
-        self._table.pop(self._backend.current_key, None)
+        key = self._backend.current_key
+        # Not `pop`, which does not look at the key where the table is empty: without a key this is to be refused.
+        if key in self._table:
+            del self._table[key]
 
 
 class ValueStateView(StateView):
@@ -45,7 +48,7 @@ class ValueStateView(StateView):
     def update(self, value: Any) -> None:
         """Sets the value; None clears it."""
         if value is None:
-            self._table.pop(self._backend.current_key, None)
+            self.clear()
         else:
             self._table[self._backend.current_key] = value
 

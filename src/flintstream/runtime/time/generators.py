@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from flintstream.common.watermark_strategy import WatermarkOutput
+from flintstream.common.watermark_strategy import NoWatermarks, WatermarkOutput
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.faults import record_at_fault, user_fault
 from flintstream.runtime.operators.base import Operator
@@ -55,9 +55,10 @@ class TimestampsAndWatermarks:
     def __init__(self, strategy: WatermarkStrategy, context: OperatorContext) -> None:
         assigner = strategy.timestamp_assigner
         self._extract = None if assigner is None else assigner.extract_timestamp
-        self._generator: Any = strategy.create_generator()
+        # In batch mode there is no watermark but the last, as in Flink.
+        self._generator: Any = NoWatermarks() if context.batch_mode else strategy.create_generator()
         # Only our own generators: a user's subclass of one may see each record in on_event.
-        self._in_blocks = strategy.has_built_in_generator
+        self._in_blocks = context.batch_mode or strategy.has_built_in_generator
         self._output = _WatermarkOutput()
         self._place = (context.name, context.subtask)
         self._clock: Callable[[], int] = context.services.clock
@@ -102,7 +103,7 @@ class TimestampsAndWatermarks:
 
     def periodic(self) -> int | None:
         """The watermark that the generator emits now, if that moves on."""
-        if not self._interval:
+        if not self._interval or self._timed_out:
             return None
         self._last_asked = self._clock()
         try:
@@ -128,6 +129,7 @@ class TimestampsAndWatermarks:
 
     def stay_active(self) -> None:
         """Nothing was looked for: that no record came says nothing."""
+        self._had_records = False
         self._last_active = self._clock()
 
     def look(self) -> None:
@@ -188,9 +190,11 @@ class TimestampsAndWatermarksOperator(Operator):
 
     def process(self, batch: Batch) -> None:
         for part, watermark in self._time.process(batch):
-            self._tell_idleness()
+            # Awake before the records, idle only behind them.
+            if not self._time.idle:
+                self._tell_idleness(False)
             self.output.emit(part)
-            self._emit_watermark(watermark)
+            self._advance(watermark)
 
     def process_watermark(self, timestamp: int) -> None:
         # Only the last watermark, the sign that all input has come, is passed on.
@@ -201,19 +205,20 @@ class TimestampsAndWatermarksOperator(Operator):
         """Not passed on: this operator decides by itself what is idle."""
 
     def end_epoch(self) -> None:
-        self._emit_watermark(self._time.round_off())
         self._time.look()
-        self._tell_idleness()
+        self._advance(self._time.round_off())
 
     def next_due(self) -> float | None:
         return self._time.idle_due
 
-    def _emit_watermark(self, timestamp: int | None) -> None:
+    def _advance(self, timestamp: int | None) -> None:
         if timestamp is not None:
-            self._tell_idleness()
+            # Whoever makes a watermark is awake, if only for that.
+            self._tell_idleness(False)
             self.output.emit_watermark(timestamp)
+        self._tell_idleness(self._time.idle)
 
-    def _tell_idleness(self) -> None:
-        if self._time.idle != self._idle:
-            self._idle = self._time.idle
-            self.output.emit_idleness(self._idle)
+    def _tell_idleness(self, idle: bool) -> None:
+        if idle != self._idle:
+            self._idle = idle
+            self.output.emit_idleness(idle)

@@ -138,11 +138,16 @@ class InputWatermarks:
 
     def advance(self, input_index: int, channel: int, timestamp: int) -> int | None:
         """Takes a watermark of a channel; returns the task's watermark if that moved."""
+        if timestamp == MAX_WATERMARK:
+            return self.end(input_index, channel)
         return self._let_through(input_index, self._valves[input_index].advance(channel, timestamp))
 
     def end(self, input_index: int, channel: int) -> int | None:
         """A channel has ended; returns the task's watermark if that moved."""
-        return self._let_through(input_index, self._valves[input_index].end(channel))
+        valve = self._valves[input_index]
+        moved = self._let_through(input_index, valve.end(channel))
+        # Those that are left may all be idle.
+        return _later(moved, self._tell_idleness(input_index)) if valve.all_idle else moved
 
     def set_idle(self, input_index: int, channel: int, idle: bool) -> int | None:
         """A channel has fallen idle or is active again; returns the task's watermark if that moved.
@@ -151,7 +156,10 @@ class InputWatermarks:
         """
         valve = self._valves[input_index]
         moved = self._let_through(input_index, valve.set_idle(channel, idle))
-        moved = _later(moved, self._combined.set_idle(input_index, valve.all_idle))
+        return _later(moved, self._tell_idleness(input_index))
+
+    def _tell_idleness(self, input_index: int) -> int | None:
+        moved = self._combined.set_idle(input_index, self._valves[input_index].all_idle)
         self.idle = self._combined.all_idle
         return moved
 
