@@ -17,6 +17,7 @@ from flintstream.runtime.block import Control, EndOfInput, Idleness, PlacedContr
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import OperatorDeployment, VertexDeployment
 from flintstream.runtime.operators.base import bound_method
+from flintstream.runtime.operators.broadcast import BroadcastProcessOperator
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
 from flintstream.runtime.services import SlotServices, system_clock
 from flintstream.runtime.state.snapshot import OperatorSnapshot
@@ -443,14 +444,26 @@ class OneInputOperatorHarness(OperatorHarness):
 class TwoInputOperatorHarness(OperatorHarness):
     """Tests a function or an operator with two inputs (`connect`).
 
-    With `key_selector1` and `key_selector2` both streams are keyed. The other parameters are those of
-    `OperatorHarness`.
+    With `key_selector1` and `key_selector2` both streams are keyed. A broadcast function takes the descriptors of its
+    states as `broadcast_states`; its second input is the broadcast one, which has no keys. The other parameters are
+    those of `OperatorHarness`.
     """
 
     _inputs = 2
 
-    def __init__(self, function: Any, key_selector1: Any = None, key_selector2: Any = None, **options: Any) -> None:
-        if (key_selector1 is None) is not (key_selector2 is None):
+    def __init__(
+        self,
+        function: Any,
+        key_selector1: Any = None,
+        key_selector2: Any = None,
+        broadcast_states: Iterable[Any] | None = None,
+        **options: Any,
+    ) -> None:
+        if broadcast_states is not None:
+            if key_selector2 is not None:
+                raise ValueError("the second input is the broadcast one, which has no keys: give key_selector1 alone")
+            function = BroadcastProcessOperator(function, list(broadcast_states), key_selector1 is not None)
+        elif (key_selector1 is None) is not (key_selector2 is None):
             raise ValueError("give a key selector for both inputs or for none")
         super().__init__(function, (key_selector1, key_selector2), **options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,11 @@ class SparkDataFrameSource(Source):
         self.bounded = not frame.isStreaming or bool({"availableNow", "once"} & self.trigger.keys())
 
     def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
+        if watermark_strategy is not None and watermark_strategy.alignment is not None:
+            warnings.warn(
+                "with_watermark_alignment() has no effect on a Spark DataFrame, which Spark reads as it likes",
+                stacklevel=3,
+            )
         return SparkSourceOperator(tuple(self.frame.columns), watermark_strategy, not self.frame.isStreaming)
 
 

@@ -63,7 +63,7 @@ class TimestampsAndWatermarks:
         self._place = (context.name, context.subtask)
         self._clock: Callable[[], int] = context.services.clock
         self._interval = context.watermark_interval
-        self._idle_timeout = strategy.idle_timeout
+        self._idle_timeout = None if context.batch_mode else strategy.idle_timeout
         self._last_active = self._last_asked = self._clock()
         self._rested = True
         self._had_records = False
