@@ -69,7 +69,6 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound="DataStream")
 OutputType = TypeInformation | list[TypeInformation] | None
 
-WINDOWS_ARE_LATER = "windows are not part of this version"
 # Attributes by which the runtime knows a function object; a plain callable must not be taken for one.
 _OBJECT_METHODS = ("open", "close", "map", "filter", "flat_map", "reduce", "get_key", "partition", "invoke")
 
@@ -452,11 +451,18 @@ class DataStream:
         with results:
             return list(islice(results, limit))
 
-    # --- not yet ---
+    # --- windows ---
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
-        """Windows over all records of the stream. Not part of this version."""
+        """Windows over all records of the stream, in one subtask.
+
+        Example::
+
+            stream.window_all(TumblingEventTimeWindows.of(Time.minutes(1)))
+        """
         return AllWindowedStream(self, window_assigner)
+
+    # --- not yet ---
 
     def cache(self) -> NoReturn:
         """Keeps the stream's records for later jobs. Not part of this version."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from flintstream.common.time import Duration, Time
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.datastream.aggregations import Position, aggregation
 from flintstream.datastream.data_stream import DataStream, OutputType, checked_function
@@ -20,6 +21,8 @@ from flintstream.datastream.stateful_functions import FilterWithState, FlatMapWi
 from flintstream.datastream.window import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
     WindowAssigner,
 )
 from flintstream.graph.errors import InvalidProgramException
@@ -170,6 +173,17 @@ class KeyedStream(DataStream):
         from flintstream.datastream.windowed_stream import WindowedStream
 
         return WindowedStream(self, window_assigner)
+
+    def time_window(self, size: Time | Duration, slide: Time | Duration | None = None) -> WindowedStream:
+        """Windows of a size in event time, one after the other, or starting every `slide`.
+
+        Example::
+
+            keyed.time_window(Time.hours(1), Time.minutes(5))
+        """
+        if slide is None:
+            return self.window(TumblingEventTimeWindows.of(size))
+        return self.window(SlidingEventTimeWindows.of(size, slide))
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
         """Windows of so many records of each key, which start every `slide` records.

@@ -27,12 +27,12 @@ class _WithState(Function):
 
     def _call(self, value: Any) -> Any:
         given = self._function(value, self._state.value())
-        try:
-            result, state = given
-        except (TypeError, ValueError):
+        # Not just anything of two: a string or a generator is a result whose state was forgotten.
+        if not isinstance(given, (tuple, list)) or len(given) != 2:
             raise TypeError(
                 f"{self._operator}: the function must give a pair of the result and the new state, got {given!r}"
-            ) from None
+            )
+        result, state = given
         self._state.update(state)
         return result
 

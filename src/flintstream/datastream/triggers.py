@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from flintstream.common.time import Duration, Time, to_millis
 from flintstream.common.typeinfo import Types
-from flintstream.datastream.state import ReducingState, ReducingStateDescriptor
+from flintstream.datastream.state import ReducingState, ReducingStateDescriptor, ValueState, ValueStateDescriptor
 from flintstream.datastream.window_types import (
     CountWindow,
     GlobalWindow,
@@ -282,6 +283,39 @@ class CountTrigger(_QuietTrigger[T, CountWindow]):
 
     def __repr__(self) -> str:
         return f"CountTrigger({self._window_size})"
+
+
+class DeltaTrigger(_QuietTrigger[T, AnyWindow]):
+    """Fires each time a record differs by more than a threshold from the last one that made it fire."""
+
+    def __init__(self, threshold: float, delta_function: Callable[[Any, Any], float]) -> None:
+        self._threshold = threshold
+        self._delta = delta_function
+        self._last = ValueStateDescriptor("last-element", Types.PICKLED_BYTE_ARRAY())
+
+    @staticmethod
+    def of(threshold: float, delta_function: Callable[[Any, Any], float]) -> DeltaTrigger[Any, Any]:
+        """`DeltaTrigger.of(5, lambda old, new: new - old)`."""
+        return DeltaTrigger(threshold, delta_function)
+
+    def on_element(self, element: T, timestamp: int, window: AnyWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Compares; the first record is only remembered."""
+        last = cast("ValueState[tuple[T]]", ctx.get_partitioned_state(self._last))
+        before = last.value()
+        if before is None:
+            last.update((element,))
+            return TriggerResult.CONTINUE
+        if self._delta(before[0], element) > self._threshold:
+            last.update((element,))
+            return TriggerResult.FIRE
+        return TriggerResult.CONTINUE
+
+    def clear(self, window: AnyWindow, ctx: Trigger.TriggerContext) -> None:
+        """Forgets the record."""
+        ctx.get_partitioned_state(self._last).clear()
+
+    def __repr__(self) -> str:
+        return f"DeltaTrigger({self._threshold})"
 
 
 class PurgingTrigger(Trigger[T, Window]):

@@ -7,10 +7,12 @@ Example::
 
 from __future__ import annotations
 
+from flintstream.datastream.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
 from flintstream.datastream.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     CountTrigger,
+    DeltaTrigger,
     EventTimeTrigger,
     NeverTrigger,
     ProcessingTimeTrigger,
@@ -47,15 +49,19 @@ from flintstream.datastream.window_types import (
 __all__ = [
     "ContinuousEventTimeTrigger",
     "ContinuousProcessingTimeTrigger",
+    "CountEvictor",
     "CountSlidingWindowAssigner",
     "CountTrigger",
     "CountTumblingWindowAssigner",
     "CountWindow",
     "CountWindowSerializer",
+    "DeltaEvictor",
+    "DeltaTrigger",
     "DynamicEventTimeSessionWindows",
     "DynamicProcessingTimeSessionWindows",
     "EventTimeSessionWindows",
     "EventTimeTrigger",
+    "Evictor",
     "GlobalWindow",
     "GlobalWindowSerializer",
     "GlobalWindows",
@@ -67,6 +73,7 @@ __all__ = [
     "SessionWindowTimeGapExtractor",
     "SlidingEventTimeWindows",
     "SlidingProcessingTimeWindows",
+    "TimeEvictor",
     "TimeWindow",
     "TimeWindowSerializer",
     "Trigger",

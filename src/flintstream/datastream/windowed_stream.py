@@ -1,136 +1,229 @@
-"""Streams cut into windows. The classes are here; windows are not part of this version.
-
-Imported from `flintstream.datastream`.
-"""
+"""Streams cut into windows. Imported from `flintstream.datastream`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flintstream.common.output_tag import OutputTag
+from flintstream.common.time import Duration, Time, to_millis
 from flintstream.common.typeinfo import TypeInformation
-from flintstream.datastream.data_stream import WINDOWS_ARE_LATER, DataStream, OutputType
+from flintstream.datastream.data_stream import DataStream, OutputType, checked_function
 from flintstream.datastream.functions import (
     AggregateFunction,
     AllWindowFunction,
+    NullByteKeySelector,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     ReduceFunction,
     WindowFunction,
 )
-from flintstream.datastream.window import Trigger, WindowAssigner
+from flintstream.datastream.settings import declared_output_type
+from flintstream.datastream.window import Evictor, MergingWindowAssigner, Trigger, WindowAssigner
+from flintstream.datastream.window_operators import window_operator
+from flintstream.runtime.windows.base import WindowParts
+from flintstream.runtime.windows.contents import (
+    AggregatedContents,
+    FoldedContents,
+    ListContents,
+    ReducedContents,
+    WindowContents,
+)
+from flintstream.runtime.windows.functions import Apply, PassOn, Process
 
 if TYPE_CHECKING:
     from flintstream.datastream.keyed_stream import KeyedStream
     from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 Reducer = Callable[[Any, Any], Any] | ReduceFunction
-_KeyedWindowFunction = WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any]
-_WholeWindowFunction = AllWindowFunction[Any, Any, Any] | ProcessAllWindowFunction[Any, Any, Any]
+_Self = TypeVar("_Self", bound="_Windows")
 
 
 class _Windows:
     """What windows with and without keys share."""
 
-    def __init__(self, stream: DataStream, window_assigner: WindowAssigner[Any, Any]) -> None:
-        method = "window" if isinstance(self, WindowedStream) else "window_all"
+    _with_keys = True
+    _method = "window"
+    _apply_kind: type[Any] = WindowFunction
+    _process_kind: type[Any] = ProcessWindowFunction
+
+    def __init__(self, stream: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
         if not isinstance(window_assigner, WindowAssigner):
-            raise TypeError(f"{method}: expected a WindowAssigner, got {window_assigner!r}")
-        raise NotImplementedError(f"{method}: {WINDOWS_ARE_LATER}")
+            raise TypeError(f"{self._method}: expected a WindowAssigner, got {window_assigner!r}")
+        self._keyed_stream = stream
+        self._assigner = window_assigner
+        self._trigger: Trigger[Any, Any] | None = None
+        self._evictor: Evictor[Any, Any] | None = None
+        self._lateness = 0
+        self._late_tag: OutputTag | None = None
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         """The environment that the stream belongs to."""
-        raise NotImplementedError(WINDOWS_ARE_LATER)
+        return self._keyed_stream.get_execution_environment()
 
     def get_input_type(self) -> TypeInformation:
         """The type of the records that go into windows."""
-        raise NotImplementedError(WINDOWS_ARE_LATER)
+        return self._keyed_stream.get_type()
 
-    def trigger(self, trigger: Trigger[Any, Any]) -> NoReturn:
-        """When a window's result is emitted."""
-        raise NotImplementedError(WINDOWS_ARE_LATER)
+    def trigger(self: _Self, trigger: Trigger[Any, Any]) -> _Self:
+        """When a window's result is emitted, in place of the assigner's default: `windows.trigger(CountTrigger.of(10))`."""
+        if not isinstance(trigger, Trigger):
+            raise TypeError(f"trigger: expected a Trigger, got {trigger!r}")
+        if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
+            raise TypeError(
+                f"trigger: the windows of {self._assigner!r} merge, and {trigger!r} cannot (can_merge() is False)"
+            )
+        self._trigger = trigger
+        return self
 
-    def allowed_lateness(self, time_ms: int) -> NoReturn:
-        """How long after its end a window still takes records."""
-        raise NotImplementedError(WINDOWS_ARE_LATER)
+    def evictor(self: _Self, evictor: Evictor[Any, Any]) -> _Self:
+        """Which records of a window that fires its function gets: `windows.evictor(CountEvictor.of(10))`.
 
-    def side_output_late_data(self, output_tag: OutputTag) -> NoReturn:
-        """Where records go that come too late."""
-        raise NotImplementedError(WINDOWS_ARE_LATER)
+        All records of a window are kept for it, also with a reduce or aggregate function.
+        """
+        if not isinstance(evictor, Evictor):
+            raise TypeError(f"evictor: expected an Evictor, got {evictor!r}")
+        self._evictor = evictor
+        return self
+
+    def allowed_lateness(self: _Self, time_ms: int | Time | Duration) -> _Self:
+        """How long after its end (milliseconds of event time) a window still takes records, and fires again for each."""
+        millis = time_ms if isinstance(time_ms, int) else to_millis(time_ms)
+        if isinstance(time_ms, bool) or millis < 0:
+            raise ValueError(f"allowed_lateness: the time must not be negative, got {time_ms!r}")
+        self._lateness = millis
+        return self
+
+    def side_output_late_data(self: _Self, output_tag: OutputTag) -> _Self:
+        """Where records go that come too late for all their windows; without it they are dropped and counted."""
+        if not isinstance(output_tag, OutputTag):
+            raise TypeError(f"side_output_late_data: expected an OutputTag, got {output_tag!r}")
+        self._late_tag = output_tag
+        return self
+
+    # --- functions ---
+
+    def reduce(
+        self, reduce_function: Reducer, window_function: Any = None, output_type: OutputType = None
+    ) -> DataStream:
+        """Reduces the records of each window to one, as they come.
+
+        With a window function, that gets the one record: `windows.reduce(max, Report())`.
+        """
+        function = checked_function("reduce", reduce_function, ReduceFunction)
+        declared = declared_output_type("reduce", output_type)
+        if window_function is None and declared is None:
+            declared = self._keyed_stream._transformation.output_type
+        return self._windows("reduce", ReducedContents(function), window_function, declared, reduce_function)
+
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction,
+        window_function: Any = None,
+        accumulator_type: OutputType = None,
+        output_type: OutputType = None,
+    ) -> DataStream:
+        """Aggregates the records of each window as they come; only the accumulator is kept.
+
+        With a window function, that gets the one result: `windows.aggregate(Average(), Report())`.
+        """
+        if not isinstance(aggregate_function, AggregateFunction):
+            raise TypeError(f"aggregate: expected an AggregateFunction, got {aggregate_function!r}")
+        declared_output_type("aggregate", accumulator_type)
+        declared = declared_output_type("aggregate", output_type)
+        contents = AggregatedContents(aggregate_function)
+        return self._windows("aggregate", contents, window_function, declared, aggregate_function)
+
+    def fold(
+        self,
+        initial_value: Any,
+        fold_function: Callable[[Any, Any], Any],
+        window_function: Any = None,
+        output_type: OutputType = None,
+    ) -> DataStream:
+        """Starts each window with a value and takes each record in: `windows.fold(0, lambda total, value: total + value)`.
+
+        Windows that merge need a function that can merge too: use `aggregate` for those.
+        """
+        if not callable(fold_function):
+            raise TypeError(f"fold: expected a function of the value so far and a record, got {fold_function!r}")
+        if isinstance(self._assigner, MergingWindowAssigner):
+            raise TypeError(f"fold: the windows of {self._assigner!r} merge, and fold() cannot: use aggregate()")
+        declared = declared_output_type("fold", output_type)
+        contents = FoldedContents(initial_value, fold_function)
+        return self._windows("fold", contents, window_function, declared, fold_function)
+
+    def apply(self, window_function: Any, output_type: OutputType = None) -> DataStream:
+        """Calls a function with all records of each window: `windows.apply(Count())`."""
+        if not isinstance(window_function, self._apply_kind):
+            raise TypeError(f"apply: expected a {self._apply_kind.__name__}, got {window_function!r}")
+        declared = declared_output_type("apply", output_type)
+        return self._windows("apply", ListContents(), window_function, declared, None)
+
+    def process(self, process_window_function: Any, output_type: OutputType = None) -> DataStream:
+        """Calls a function with all records of each window, and a context: `windows.process(Report())`."""
+        if not isinstance(process_window_function, self._process_kind):
+            raise TypeError(f"process: expected a {self._process_kind.__name__}, got {process_window_function!r}")
+        declared = declared_output_type("process", output_type)
+        return self._windows("process", ListContents(), process_window_function, declared, None)
+
+    # --- recording ---
+
+    def _windows(
+        self,
+        method: str,
+        contents: WindowContents,
+        window_function: Any,
+        declared: TypeInformation | None,
+        reducer: Any,
+    ) -> DataStream:
+        trigger = self._trigger or self._assigner.get_default_trigger(self.get_execution_environment())
+        parts = WindowParts(
+            self._assigner,
+            trigger,
+            contents,
+            self._result_function(method, window_function),
+            self._evictor,
+            self._lateness,
+            None if self._late_tag is None else self._late_tag.tag_id,
+        )
+        stream = self._keyed_stream._transform(type(self._assigner).__name__, window_operator(parts), declared)
+        names = [type(function).__name__ for function in (reducer, window_function) if function is not None]
+        kind = "Window" if self._with_keys else "AllWindow"
+        described = f"{kind}({self._assigner!r}, {type(trigger).__name__}, {', '.join(names)})"
+        return self._finish(stream.set_description(described))
+
+    def _finish(self, stream: DataStream) -> DataStream:
+        return stream
+
+    def _result_function(self, method: str, function: Any) -> PassOn:
+        if function is None:
+            return PassOn()
+        if isinstance(function, self._process_kind):
+            return Process(function, self._with_keys, type(function).clear is not self._process_kind.clear)
+        if isinstance(function, self._apply_kind):
+            return Apply(function, self._with_keys)
+        names = f"{self._apply_kind.__name__} or a {self._process_kind.__name__}"
+        raise TypeError(f"{method}: window_function must be a {names}, got {function!r}")
 
 
 class WindowedStream(_Windows):
-    """Windows of each key. Not part of this version."""
+    """Windows of each key: `keyed.window(TumblingEventTimeWindows.of(Time.minutes(1)))`."""
 
     def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
         super().__init__(keyed_stream, window_assigner)
 
-    def reduce(
-        self,
-        reduce_function: Reducer,
-        window_function: _KeyedWindowFunction | None = None,
-        output_type: OutputType = None,
-    ) -> DataStream:
-        """Reduces the records of each window to one."""
-        raise NotImplementedError(WINDOWS_ARE_LATER)
-
-    def aggregate(
-        self,
-        aggregate_function: AggregateFunction,
-        window_function: _KeyedWindowFunction | None = None,
-        accumulator_type: OutputType = None,
-        output_type: OutputType = None,
-    ) -> DataStream:
-        """Aggregates the records of each window."""
-        raise NotImplementedError(WINDOWS_ARE_LATER)
-
-    def apply(self, window_function: WindowFunction[Any, Any, Any, Any], output_type: OutputType = None) -> DataStream:
-        """Calls a function with all records of each window."""
-        raise NotImplementedError(WINDOWS_ARE_LATER)
-
-    def process(
-        self,
-        process_window_function: ProcessWindowFunction[Any, Any, Any, Any],
-        output_type: OutputType = None,
-    ) -> DataStream:
-        """Calls a function with all records of each window, and a context."""
-        raise NotImplementedError(WINDOWS_ARE_LATER)
-
 
 class AllWindowedStream(_Windows):
-    """Windows over all records of a stream. Not part of this version."""
+    """Windows over all records of a stream, in one subtask: `stream.window_all(...)`."""
+
+    _with_keys = False
+    _method = "window_all"
+    _apply_kind = AllWindowFunction
+    _process_kind = ProcessAllWindowFunction
 
     def __init__(self, data_stream: DataStream, window_assigner: WindowAssigner[Any, Any]) -> None:
-        super().__init__(data_stream, window_assigner)
+        super().__init__(data_stream.key_by(NullByteKeySelector()), window_assigner)
 
-    def reduce(
-        self,
-        reduce_function: Reducer,
-        window_function: _WholeWindowFunction | None = None,
-        output_type: OutputType = None,
-    ) -> DataStream:
-        """Reduces the records of each window to one."""
-        raise NotImplementedError(WINDOWS_ARE_LATER)
-
-    def aggregate(
-        self,
-        aggregate_function: AggregateFunction,
-        window_function: _WholeWindowFunction | None = None,
-        accumulator_type: OutputType = None,
-        output_type: OutputType = None,
-    ) -> DataStream:
-        """Aggregates the records of each window."""
-        raise NotImplementedError(WINDOWS_ARE_LATER)
-
-    def apply(self, window_function: AllWindowFunction[Any, Any, Any], output_type: OutputType = None) -> DataStream:
-        """Calls a function with all records of each window."""
-        raise NotImplementedError(WINDOWS_ARE_LATER)
-
-    def process(
-        self,
-        process_window_function: ProcessAllWindowFunction[Any, Any, Any],
-        output_type: OutputType = None,
-    ) -> DataStream:
-        """Calls a function with all records of each window, and a context."""
-        raise NotImplementedError(WINDOWS_ARE_LATER)
+    def _finish(self, stream: DataStream) -> DataStream:
+        return stream.force_non_parallel()

@@ -51,11 +51,15 @@ def attempt(label, stream):
 
 
 def ordered(stream, strategy, capacity=1):
-    return AsyncDataStream.ordered_wait_with_retry(stream, Flaky(), Time.seconds(20), strategy, capacity, Types.STRING())
+    return AsyncDataStream.ordered_wait_with_retry(
+        stream, Flaky(), Time.seconds(20), strategy, capacity, Types.STRING()
+    )
 
 
 def unordered(stream, strategy, capacity=1):
-    return AsyncDataStream.unordered_wait_with_retry(stream, Flaky(), Time.seconds(20), strategy, capacity, Types.STRING())
+    return AsyncDataStream.unordered_wait_with_retry(
+        stream, Flaky(), Time.seconds(20), strategy, capacity, Types.STRING()
+    )
 
 
 print("in order", list(ordered(some, fixed, 10).execute_and_collect()))

@@ -28,4 +28,4 @@ answers = AsyncDataStream.ordered_wait(numbers, Slow(), Time.seconds(1), 1, Type
 try:
     print(list(answers.execute_and_collect()))
 except Exception as error:
-    print("failed:", "TimeoutError" in str(error), "timed out for input" in str(error))
+    print("failed:", "TimeoutError" in str(error), "timed out for" in str(error))

@@ -57,9 +57,9 @@ bill = (
     )
     .key_by(lambda t: t[0], key_type=Types.STRING())
     .connect(
-        env.from_collection([("tea", 3), ("cake", 5), ("tea", 4)], Types.TUPLE([Types.STRING(), Types.INT()])).broadcast(
-            prices
-        )
+        env.from_collection(
+            [("tea", 3), ("cake", 5), ("tea", 4)], Types.TUPLE([Types.STRING(), Types.INT()])
+        ).broadcast(prices)
     )
     .process(Bill(), Types.STRING())
 )

@@ -30,6 +30,10 @@ for name, action in [
     ("remove", lambda state: state.remove("a")),
 ]:
     try:
-        print(list(letters.connect(letters.broadcast(declared)).process(Try(action), Types.STRING()).execute_and_collect()))
+        print(
+            list(
+                letters.connect(letters.broadcast(declared)).process(Try(action), Types.STRING()).execute_and_collect()
+            )
+        )
     except Exception as error:
         print(name, "failed:", name in str(error))

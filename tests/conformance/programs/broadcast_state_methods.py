@@ -37,7 +37,5 @@ env.set_runtime_mode(RuntimeExecutionMode.BATCH)
 env.set_parallelism(1)
 told = env.from_collection(["to", "be", "not", "to", "CLEAR", "or", "MORE"], Types.STRING())
 asked = env.from_collection(["or", "be", "more"], Types.STRING())
-for line in (
-    asked.connect(told.broadcast(words, lengths)).process(Methods(), Types.STRING()).execute_and_collect()
-):
+for line in asked.connect(told.broadcast(words, lengths)).process(Methods(), Types.STRING()).execute_and_collect():
     print(line)

@@ -7,9 +7,7 @@ from flintstream.datastream.state import ValueStateDescriptor
 
 class CountWindowAverage(FlatMapFunction):
     def open(self, runtime_context: RuntimeContext):
-        self.sum = runtime_context.get_state(
-            ValueStateDescriptor("average", Types.TUPLE([Types.LONG(), Types.LONG()]))
-        )
+        self.sum = runtime_context.get_state(ValueStateDescriptor("average", Types.TUPLE([Types.LONG(), Types.LONG()])))
 
     def flat_map(self, value):
         current = self.sum.value() or (0, 0)

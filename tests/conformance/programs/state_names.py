@@ -36,4 +36,4 @@ print(list(twice.execute_and_collect()))
 try:
     print(list(keyed.process(Clash(), Types.STRING()).execute_and_collect()))
 except Exception as error:
-    print("two kinds of one name:", "already in use" in str(error))
+    print("two kinds of one name:", "name" in str(error))

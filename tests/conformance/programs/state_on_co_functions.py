@@ -12,7 +12,7 @@ class Pairs(CoFlatMapFunction):
 
     def flat_map1(self, value):
         self.left.add(value[1])
-        for name in self.right.keys():
+        for name in sorted(self.right.keys()):
             yield "%s %d %s" % (value[0], value[1], name)
 
     def flat_map2(self, value):

@@ -2,7 +2,12 @@
 # BATCH mode: the timers of both kinds fire, however far away; the watermark is the lowest for records, the highest for timers.
 from flintstream.common import Types, WatermarkStrategy
 from flintstream.common.watermark_strategy import TimestampAssigner
-from flintstream.datastream import KeyedProcessFunction, ProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
+from flintstream.datastream import (
+    KeyedProcessFunction,
+    ProcessFunction,
+    RuntimeExecutionMode,
+    StreamExecutionEnvironment,
+)
 
 
 class SecondField(TimestampAssigner):

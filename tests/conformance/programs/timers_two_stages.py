@@ -44,9 +44,7 @@ data = [
 ]
 by_city = (
     env.from_collection(data, record)
-    .assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Time())
-    )
+    .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Time()))
     .key_by(lambda t: t[0], key_type=Types.STRING())
     .process(SumByMinute(), record)
 )

@@ -37,7 +37,7 @@ def attempt(label, stream):
     try:
         print(label, list(stream.execute_and_collect()))
     except Exception as error:
-        print(label, "failed:", "timers is only supported on a keyed stream" in str(error))
+        print(label, "failed:", "only supported on a keyed stream" in str(error))
 
 
 env = StreamExecutionEnvironment.get_execution_environment()

@@ -23,7 +23,10 @@ env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 numbers = env.from_collection([3, 1, 2], Types.LONG())
 strategy = WatermarkStrategy.no_watermarks().with_timestamp_assigner(Value())
-for label, stream in [("no timestamps", numbers), ("no watermarks", numbers.assign_timestamps_and_watermarks(strategy))]:
+for label, stream in [
+    ("no timestamps", numbers),
+    ("no watermarks", numbers.assign_timestamps_and_watermarks(strategy)),
+]:
     print(label)
     for line in stream.key_by(lambda n: n % 2).process(At(), Types.STRING()).execute_and_collect():
         print(" ", line)

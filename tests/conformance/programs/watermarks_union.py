@@ -41,10 +41,10 @@ streams = [
     )
     for n, strategy in enumerate(strategies)
 ]
-streams[0].union(*streams[1:]).key_by(lambda t: t[0], key_type=Types.STRING()).process(
-    Collect(), Types.STRING()
-).print("all")
-streams[0].union(streams[0]).key_by(lambda t: t[0], key_type=Types.STRING()).process(
-    Collect(), Types.STRING()
-).print("twice")
+streams[0].union(*streams[1:]).key_by(lambda t: t[0], key_type=Types.STRING()).process(Collect(), Types.STRING()).print(
+    "all"
+)
+streams[0].union(streams[0]).key_by(lambda t: t[0], key_type=Types.STRING()).process(Collect(), Types.STRING()).print(
+    "twice"
+)
 env.execute()

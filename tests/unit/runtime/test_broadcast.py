@@ -28,10 +28,8 @@ from flintstream.datastream.state import (
 )
 from flintstream.graph import SinkTransformation, StreamGraphConfig, StreamGraphGenerator
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK
-from flintstream.runtime.operators.broadcast import BroadcastProcessOperator
 from flintstream.runtime.operators.sinks import CollectOperator
 from flintstream.testing import LocalJob, Record, TwoInputOperatorHarness, UserCodeError, Watermark
-from flintstream.testing.harness import OperatorHarness
 
 LONG, STRING = Types.LONG(), Types.STRING()
 RULES = MapStateDescriptor("rules", STRING, LONG)
@@ -45,8 +43,7 @@ class BroadcastHarness(TwoInputOperatorHarness):
     def __init__(
         self, function: Any, key_selector: Any = None, *, states: Any = (RULES, NAMES), **options: Any
     ) -> None:
-        operator = BroadcastProcessOperator(function, list(states), key_selector is not None)
-        OperatorHarness.__init__(self, operator, (key_selector, None), name="my rules", **options)
+        super().__init__(function, key_selector, broadcast_states=states, name="my rules", **options)
 
 
 def first(value: Any) -> Any:
@@ -505,6 +502,27 @@ class TestTimers:
             harness.process_element1(("a", "event", 5))
             harness.process_watermark(5)
         assert caught.value.fault.record == "<event-time timer 5 of key 'a'>"
+
+
+class TestRestored:
+    @pytest.mark.parametrize("parallelism", [1, 3])
+    def test_every_subtask_has_the_rules_and_its_keys(self, parallelism: int) -> None:
+        keys = [f"k{number}" for number in range(20)]
+        with BroadcastHarness(Timed(), first) as harness:
+            harness.process_elements2(["r1", "r2"])
+            harness.process_elements1([(key, "event", 5) for key in keys])
+            taken = harness.snapshot()
+        fired = []
+        for subtask in range(parallelism):
+            again = BroadcastHarness(Timed(), first, parallelism=parallelism, subtask=subtask)
+            again.restore(taken)
+            with again:
+                again.process_element2("r3")
+                again.clear_output()
+                again.process_watermark(5)
+                assert all(value[3] == ["r1", "r2", "r3"] for value in again.output)
+                fired += [value[1] for value in again.output]
+        assert sorted(fired) == sorted(keys)
 
 
 class TestBatchMode:

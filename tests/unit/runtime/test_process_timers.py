@@ -447,6 +447,40 @@ class TestProcessingTime:
             assert [value[4] for value in harness.output] == [MAX_WATERMARK]
 
 
+class TestRestored:
+    def test_timers_come_back_and_fire(self) -> None:
+        with alarm() as harness:
+            harness.process_watermark(50)
+            harness.process_elements([("a", "event", 5, 100), ("b", "event", 100), ("a", "processing", 2000)])
+            taken = harness.snapshot()
+        again = OneInputOperatorHarness(Alarm(), first, processing_time=1500)
+        again.restore(taken)
+        with again:
+            assert again.event_time_timers == [(5, "a"), (100, "a"), (100, "b")]
+            assert again._task.next_due() == 2.0
+            again.process_element(("a", "no event", 100))
+            again.process_watermark(100)
+            assert timers_of(again) == [("a", 5), ("b", 100)]
+            again.set_processing_time(2000)
+            assert timers_of(again) == [("a", 2000)]
+
+    def test_each_subtask_gets_those_of_its_keys(self) -> None:
+        keys = [f"k{number}" for number in range(40)]
+        with alarm() as harness:
+            harness.process_elements([(key, "event", number) for number, key in enumerate(keys)])
+            taken = harness.snapshot()
+        fired: list[Any] = []
+        for subtask in range(3):
+            again = OneInputOperatorHarness(Alarm(), first, parallelism=3, subtask=subtask)
+            again.restore(taken)
+            with again:
+                again.process_watermark(100)
+                mine = timers_of(again)
+                assert 0 < len(mine) < len(keys)
+                fired += mine
+        assert sorted(fired) == sorted((key, number) for number, key in enumerate(keys))
+
+
 class Match(KeyedCoProcessFunction):
     def process_element1(self, value: Any, ctx: Any) -> Iterator[Any]:
         do(ctx, *value[1:])
@@ -510,6 +544,8 @@ steps = st.lists(
 class Busy(KeyedProcessFunction):
     """Counts by key, and lets timers register and delete others."""
 
+    registers = True
+
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG(), 0))
 
@@ -526,10 +562,14 @@ class Busy(KeyedProcessFunction):
         yield "timer", ctx.get_current_key(), timestamp, count, ctx.timer_service().current_watermark()
         if timestamp % 2:
             yield SIDE, timestamp
-        if timestamp % 5 == 0 and timestamp:
+        if self.registers and timestamp % 5 == 0 and timestamp:
             do(ctx, "event", timestamp - 3, timestamp + 4)
         if timestamp % 7 == 0:
             do(ctx, "no event", timestamp + 1, timestamp + 2)
+
+
+class Calm(Busy):
+    registers = False
 
 
 @given(steps, st.integers(1, 9))
@@ -630,14 +670,44 @@ class TestBatchMode:
         low, high = MIN_WATERMARK, MAX_WATERMARK
         assert harness.output == [low, low, high, low, high]
 
-    def test_timers_that_timers_register_fire_with_their_key(self) -> None:
-        function = Chain({5: ("event", 3, 6), 3: ("processing", 9)})
-        harness = self.run(function, [("a", "event", 5), ("b", "event", 5)])
-        assert timers_of(harness) == [("a", 5), ("a", 3), ("a", 6), ("a", 9), ("b", 5), ("b", 3), ("b", 6), ("b", 9)]
+    @pytest.mark.parametrize("kind", ["event", "processing"])
+    def test_timers_that_timers_register_are_ignored(self, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+        class Again(Alarm):
+            """A heartbeat: would never end where all timers fire at once."""
 
-    def test_an_event_timer_of_a_processing_time_timer_is_not_lost(self) -> None:
-        harness = self.run(Chain({9: ("event", 3)}), [("a", "processing", 9)])
-        assert timers_of(harness) == [("a", 9), ("a", 3)]
+            calls = 0
+
+            def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+                self.calls += 1
+                assert self.calls < 100, "it does not end"
+                do(ctx, "event", timestamp + 1000, timestamp - 1)
+                do(ctx, "processing", timestamp + 1000, timestamp - 1)
+                yield "timer", ctx.get_current_key(), timestamp
+
+        function = Again()
+        harness = self.run(function, [("a", kind, 5, 6), ("b", kind, 5)], name=f"heartbeat of {kind}")
+        assert timers_of(harness) == [("a", 5), ("a", 6), ("b", 5)]
+        assert (harness.event_time_timers, harness.processing_time_timers) == ([], [])
+        (told,) = (record.getMessage() for record in caplog.records)
+        assert told.startswith(
+            f"operator 'heartbeat of {kind}': timers that on_timer() registers are ignored in batch mode"
+        )
+
+    def test_a_timer_deleted_by_another_does_not_fire(self) -> None:
+        harness = self.run(
+            Chain({5: ("no event", 6), 7: ("no processing", 9)}), [("a", "event", 5, 6, 7), ("a", "processing", 9)]
+        )
+        assert timers_of(harness) == [("a", 5), ("a", 7)]
+
+    def test_no_timer_fires_between_two_records_of_its_key(self) -> None:
+        records = [("a", "processing", 900), ("a", "processing", 1), ("a",), ("a",)]
+        harness = self.run(Alarm(), records, [1, 2, 3, 4])
+        assert harness.output == [*records, ("timer", "a", 1), ("timer", "a", 900)]
+        with TwoInputOperatorHarness(Match(), first, first, batch_mode=True, processing_time=1000) as two:
+            two.process_elements1([("a", "processing", 1), ("a",)], [1, 3])
+            two.process_elements2([("a",)], [2])
+            two.end_input()
+            assert [value[0] for value in two.output] == ["left", "right", "left", "timer"]
 
     def test_no_records_at_all(self) -> None:
         assert self.run(Alarm(), []).records_and_watermarks == [Watermark(MAX_WATERMARK)]
@@ -725,10 +795,10 @@ class TestBatchMode:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(key_grouping, "_MEMORY_RECORDS", memory)
             values = [(key, time, "event") for key, time in records]
-            grouped = self.run(Busy(), values, [time for _, time in records] or None, batch_size=batch_size)
+            grouped = self.run(Calm(), values, [time for _, time in records] or None, batch_size=batch_size)
         expected: dict[str, list[Any]] = {}
         for key in {key for key, _ in records}:
-            with OneInputOperatorHarness(Busy(), first) as single:
+            with OneInputOperatorHarness(Calm(), first) as single:
                 mine = sorted((value for value in values if value[0] == key), key=lambda value: value[1])
                 single.process_elements(mine, timestamps=[value[1] for value in mine])
                 single.end_input()

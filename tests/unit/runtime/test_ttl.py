@@ -488,6 +488,39 @@ class TestCleanup:
         clocked.backend.apply_to_all_keys(clocked.descriptor, lambda key, state: seen.update({key: state.value()}))
         assert seen == {"alive": 99}
 
+    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("in_snapshot", [False, True])
+    def test_a_snapshot_leaves_out_what_has_expired_if_asked(self, kind: str, in_snapshot: bool) -> None:
+        settings_of = (lambda builder: builder.cleanup_full_snapshot()) if in_snapshot else None
+        described = descriptor(kind, config(settings=settings_of))
+
+        class Writes(KeyedProcessFunction):
+            def open(self, runtime_context: Any) -> None:
+                name = "get_state" if kind == "value" else f"get_{kind}_state"
+                self.state = getattr(runtime_context, name)(described)
+
+            def process_element(self, value: Any, ctx: Any) -> None:
+                if kind == "value":
+                    self.state.update(1)
+                elif kind == "map":
+                    self.state.put("x", 1)
+                else:
+                    self.state.add(1)
+
+        with OneInputOperatorHarness(Writes(), lambda value: value, processing_time=0) as harness:
+            harness.process_element("old")
+            harness.set_processing_time(60)
+            harness.process_element("new")
+            harness.set_processing_time(120)
+            stored_now = harness.keyed_state("s")
+            taken = harness.snapshot()
+            assert harness.keyed_state("s") == stored_now, "a snapshot changes nothing"
+        again = OneInputOperatorHarness(Writes(), lambda value: value, processing_time=120)
+        again.restore(taken)
+        with again:
+            assert sorted(again.keyed_state("s")) == (["new"] if in_snapshot else ["new", "old"])
+            assert again.keyed_state("s")["new"] == stored_now["new"], "with its time"
+
 
 # --- against a slow reference ---
 

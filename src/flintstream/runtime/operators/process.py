@@ -142,8 +142,10 @@ class ProcessOperator(FunctionOperator):
     def end_key(self) -> None:
         if self._timers is not None:
             self._time.watermark = MAX_WATERMARK
+            self._timers.quiesced = True
             self._fire(self._timers.event, MAX_WATERMARK, TimeDomain.EVENT_TIME)
             self._fire(self._timers.processing, MAX_WATERMARK, TimeDomain.PROCESSING_TIME)
+            self._timers.quiesced = False
             self._time.watermark = MIN_WATERMARK
 
     def next_due(self) -> float | None:
@@ -155,7 +157,8 @@ class ProcessOperator(FunctionOperator):
 
     def _fire_processing_time(self, timers: TimerService) -> None:
         earliest = timers.processing.earliest
-        if earliest is not None:
+        # In batch mode all timers of a key fire behind all of its records.
+        if earliest is not None and not self.context.batch_mode:
             now = timers.current_processing_time()
             if earliest <= now:
                 self._fire(timers.processing, now, TimeDomain.PROCESSING_TIME)

@@ -25,7 +25,7 @@ from flintstream.runtime.state.operator_state import (
     OperatorStateSnapshot,
     redistribute,
 )
-from flintstream.runtime.time.timers import StoredTimers
+from flintstream.runtime.time.timers import Namespaced, StoredTimers
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,9 @@ def _add_entries(
 
 def _add_timers(timers: StoredTimers, max_parallelism: int, groups: dict[int, _Group]) -> None:
     for domain, stored in enumerate(timers):
-        for timestamp, key in stored:
-            groups.setdefault(key_group(key, max_parallelism), _Group()).timers[domain].append((timestamp, key))
+        for timestamp, owner in stored:
+            key = owner.key if isinstance(owner, Namespaced) else owner
+            groups.setdefault(key_group(key, max_parallelism), _Group()).timers[domain].append((timestamp, owner))
 
 
 def _store(mode: str, type_info: Any, content: Any) -> StoredOperatorState:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 from flintstream.runtime.batch import MIN_WATERMARK
 from flintstream.runtime.state.backend import KeyedStateBackend, NoKey
 
 _COMPACT_FROM = 1024
+_log = logging.getLogger(__name__)
+_TOLD: set[str] = set()
+"""Operators that were warned about timers that are ignored."""
 
 StoredTimers = tuple[list[tuple[int, Any]], list[tuple[int, Any]]]
 """Timers as (timestamp, key): those of event time, and those of processing time."""
+
+
+class Namespaced(NamedTuple):
+    """A key with a window (or whatever else) of its own: what a timer of that window belongs to."""
+
+    key: Any
+    namespace: Any
 
 
 class _Keys(dict[Any, None]):
@@ -160,27 +171,36 @@ class TimeView:
 class TimerService(TimeView):
     """The `timer_service()` of a process function on a keyed stream: the time, and timers for the key at hand."""
 
-    __slots__ = ("_state", "event", "processing")
+    __slots__ = ("_state", "event", "processing", "quiesced")
 
     def __init__(self, operator: str, clock: Callable[[], int], state: KeyedStateBackend) -> None:
         super().__init__(operator, clock)
         self._state = state
         self.event = TimerQueue()
         self.processing = TimerQueue()
+        self.quiesced = False
+        """In batch mode, while the timers of a key fire at its end: new ones are ignored, as in Flink. A timer that
+        registers itself again and again would never end."""
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Asks for `on_timer` at that time of the slot's clock."""
         key = self._state.current_key
         if timestamp.__class__ is not int or key.__class__ is NoKey:
             timestamp = self._checked("register_processing_time_timer", timestamp)
-        self.processing.add(timestamp, key)
+        if self.quiesced:
+            self._tell_ignored()
+        else:
+            self.processing.add(timestamp, key)
 
     def register_event_time_timer(self, timestamp: int) -> None:
         """Asks for `on_timer` when the watermark reaches that time."""
         key = self._state.current_key
         if timestamp.__class__ is not int or key.__class__ is NoKey:
             timestamp = self._checked("register_event_time_timer", timestamp)
-        self.event.add(timestamp, key)
+        if self.quiesced:
+            self._tell_ignored()
+        else:
+            self.event.add(timestamp, key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Takes a timer back."""
@@ -205,6 +225,15 @@ class TimerService(TimeView):
         for queue, stored in zip((self.event, self.processing), timers):
             for timestamp, key in stored:
                 queue.add(timestamp, key)
+
+    def _tell_ignored(self) -> None:
+        if self._operator not in _TOLD:
+            _TOLD.add(self._operator)
+            _log.warning(
+                "operator '%s': timers that on_timer() registers are ignored in batch mode, where all timers of a key fire "
+                "at its end",
+                self._operator,
+            )
 
     def _checked(self, call: str, timestamp: Any) -> int:
         hash(self._state.current_key)  # Raises where there is no key.

@@ -1,0 +1,36 @@
+"""Which operator runs a program's windows: the fast one for windows that all keys share, or the general one."""
+
+from __future__ import annotations
+
+from flintstream.datastream.triggers import EventTimeTrigger, ProcessingTimeTrigger
+from flintstream.datastream.window_assigners import (
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from flintstream.datastream.window_types import TimeWindow
+from flintstream.runtime.windows.aligned import AlignedWindowOperator
+from flintstream.runtime.windows.base import WindowBase, WindowParts
+from flintstream.runtime.windows.contents import FoldedContents, ListContents
+from flintstream.runtime.windows.operator import WindowOperator
+
+# Only our own classes: a subclass may do as it likes.
+_TUMBLING = (TumblingEventTimeWindows, TumblingProcessingTimeWindows)
+_SLIDING = (SlidingEventTimeWindows, SlidingProcessingTimeWindows)
+
+
+def window_operator(parts: WindowParts) -> WindowBase:
+    """The operator for windows as a program has described them."""
+    if parts.evictor is not None:
+        return WindowOperator(parts.for_evictor())
+    assigner = parts.assigner
+    at_the_end = EventTimeTrigger if assigner.is_event_time() else ProcessingTimeTrigger
+    if type(parts.trigger) is not at_the_end:
+        return WindowOperator(parts)
+    if type(assigner) in _TUMBLING:
+        return AlignedWindowOperator(parts, TimeWindow, assigner._size, assigner._size, assigner._offset)
+    if type(assigner) in _SLIDING:
+        shared = not isinstance(parts.contents, (ListContents, FoldedContents))
+        return AlignedWindowOperator(parts, TimeWindow, assigner._size, assigner._slide, assigner._offset, shared)
+    return WindowOperator(parts)

@@ -1,0 +1,141 @@
+"""What the window operators share: the parts that a program has given, late records, and results on their way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flintstream.runtime.batch import Batch
+from flintstream.runtime.detach import ResultGuard
+from flintstream.runtime.operators.base import CHUNK, FunctionOperator
+from flintstream.runtime.time.timers import TimeView
+from flintstream.runtime.windows.contents import MISSING, ListContents, WindowContents
+from flintstream.runtime.windows.functions import PassOn, WindowContext
+from flintstream.runtime.windows.namespaces import NamespacedStateBackend, StateStore
+
+LATE_RECORDS = "numLateRecordsDropped"
+
+
+@dataclass
+class WindowParts:
+    """What a program says about its windows."""
+
+    assigner: Any
+    trigger: Any
+    contents: WindowContents
+    function: PassOn
+    evictor: Any = None
+    allowed_lateness: int = 0
+    late_tag: str | None = None
+    """The id of the side output for records that come too late; None to drop them."""
+
+    def for_evictor(self) -> WindowParts:
+        """The parts with all records kept, for an evictor to choose from: what reduces them does so when a window fires."""
+        if not self.contents.incremental:
+            return self
+        return replace(self, contents=ListContents(), function=ReduceThen(self.contents, self.function))
+
+    def open(self, runtime_context: Any) -> None:
+        """Opens the user's functions."""
+        for function in self._functions():
+            opener = getattr(function, "open", None)
+            if opener is not None:
+                opener(runtime_context)
+
+    def close(self) -> None:
+        """Closes the user's functions."""
+        for function in self._functions():
+            closer = getattr(function, "close", None)
+            if closer is not None:
+                closer()
+
+    def _functions(self) -> list[Any]:
+        functions = [*self.contents.functions, *getattr(self.function, "functions", ()), self.function.function]
+        return [function for function in functions if function is not None]
+
+
+class ReduceThen(PassOn):
+    """Reduces or aggregates all records when the window fires, then calls the function."""
+
+    def __init__(self, contents: WindowContents, function: PassOn) -> None:
+        self._contents = contents
+        self._then = function
+        self.function = function.function
+        self.clears = function.clears
+
+    @property
+    def functions(self) -> tuple[Any, ...]:
+        """The user's functions that reduce."""
+        return self._contents.functions
+
+    def results(self, key: Any, context: WindowContext, elements: list[Any]) -> Iterable[Any]:
+        if not elements:
+            return ()
+        reduced = MISSING
+        for element in elements:
+            reduced = self._contents.add(reduced, element)
+        return self._then.results(key, context, self._contents.elements(reduced))
+
+    def clear(self, context: WindowContext) -> None:
+        self._then.clear(context)
+
+
+class WindowEmitter:
+    """Gathers the results of windows and passes them on in batches."""
+
+    def __init__(self, operator: FunctionOperator) -> None:
+        self._output = operator.output
+        self._guard = ResultGuard()
+        self._detach = self._guard.begin()
+        self._values: list[Any] = []
+        self._times: list[int] = []
+
+    def add(self, results: Any, timestamp: int) -> None:
+        """Takes the results of a window, which carry its greatest timestamp."""
+        detach, values, times = self._detach, self._values, self._times
+        for result in results:
+            values.append(result if detach is None else detach(result))
+            times.append(timestamp)
+        if len(values) >= CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Passes on what was gathered."""
+        if self._values:
+            self._guard.end(self._values)
+            self._output.emit(Batch(self._values, self._times))
+            self._detach = self._guard.begin()
+            self._values, self._times = [], []
+
+
+class WindowBase(FunctionOperator):
+    """An operator of windows of a keyed stream. Before `open` a subclass sets its `_time`."""
+
+    keyed = True
+    _time: TimeView
+
+    def __init__(self, parts: WindowParts) -> None:
+        super().__init__(parts)
+
+    def open(self) -> None:
+        assert self.context.keyed_state is not None
+        self._parts: WindowParts = self.function
+        self._state = self.context.keyed_state
+        self._event_time: bool = self._parts.assigner.is_event_time()
+        self._function_state = NamespacedStateBackend(self._state, "_window:")
+        self._window_context = WindowContext(self._time, StateStore(self._function_state), StateStore(self._state))
+        self._emitter = WindowEmitter(self)
+        self._late = self.context.runtime_context.get_metrics_group().counter(LATE_RECORDS)
+        super().open()
+
+    def give_late(self, batch: Batch, late: list[int]) -> None:
+        """Counts records that came too late, or passes them to the side output for them."""
+        if not late:
+            return
+        if self._parts.late_tag is None:
+            self._late.inc(len(late))
+            return
+        values = [batch.values[index] for index in late]
+        times = None if batch.timestamps is None else [batch.timestamps[index] for index in late]
+        self.output.emit_side(self._parts.late_tag, Batch(values, times))

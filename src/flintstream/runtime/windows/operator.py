@@ -1,0 +1,315 @@
+"""WindowOperator: windows of any assigner, with any trigger and evictor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flintstream.common.time_domain import TimeDomain
+from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
+from flintstream.runtime.operators.base import CHUNK
+from flintstream.runtime.time.timers import Namespaced, StoredTimers, TimerQueue, TimerService
+from flintstream.runtime.windows.base import WindowBase
+from flintstream.runtime.windows.contents import MISSING
+from flintstream.runtime.windows.merging import MergingWindows
+from flintstream.runtime.windows.namespaces import NamespacedStateBackend
+
+
+class AssignerContext:
+    """What an assigner may ask."""
+
+    def __init__(self, operator: WindowOperator) -> None:
+        self.get_current_processing_time = operator.context.services.clock
+        self._runtime_context = operator.context.runtime_context
+
+    def get_runtime_context(self) -> Any:
+        """The runtime context of the operator."""
+        return self._runtime_context
+
+
+class TriggerContext:
+    """Time, timers and state of the key and window at hand, for a trigger."""
+
+    def __init__(self, operator: WindowOperator) -> None:
+        self._operator = operator
+        self._timers = operator.timers
+        self._state = operator.context.keyed_state
+        self._windowed = operator.trigger_state
+        self.get_current_processing_time = operator.context.services.clock
+        self.window: Any = None
+        self.merged: list[Any] = []
+        """While windows merge: those that become `window`."""
+
+    def get_metric_group(self) -> Any:
+        """Where the trigger registers metrics."""
+        return self._operator.context.runtime_context.get_metrics_group()
+
+    def get_current_watermark(self) -> int:
+        """The watermark that the operator has reached."""
+        return self._timers.watermark
+
+    def register_processing_time_timer(self, time: int) -> None:
+        """Asks for `on_processing_time` at that time."""
+        self._timers.processing.add(time, Namespaced(self._state.current_key, self.window))  # type: ignore[union-attr]
+
+    def register_event_time_timer(self, time: int) -> None:
+        """Asks for `on_event_time` when the watermark reaches that time."""
+        self._timers.event.add(time, Namespaced(self._state.current_key, self.window))  # type: ignore[union-attr]
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Takes a timer back."""
+        self._timers.processing.remove(time, Namespaced(self._state.current_key, self.window))  # type: ignore[union-attr]
+
+    def delete_event_time_timer(self, time: int) -> None:
+        """Takes a timer back."""
+        self._timers.event.remove(time, Namespaced(self._state.current_key, self.window))  # type: ignore[union-attr]
+
+    def get_partitioned_state(self, state_descriptor: Any) -> Any:
+        """State of this key and this window."""
+        self._windowed.current_key = self.window
+        return self._windowed.state_of(state_descriptor)
+
+    def merge_partitioned_state(self, state_descriptor: Any) -> None:
+        """Merges the state of the old windows into that of the new one."""
+        self._windowed.merge(state_descriptor, self.merged, self.window)
+
+
+class WindowOperator(WindowBase):
+    """Keeps the windows of each key: assigns records to them, asks the trigger, calls the function, cleans up."""
+
+    def open(self) -> None:
+        state = self.context.keyed_state
+        assert state is not None
+        self.timers = TimerService(self.context.name, self.context.services.clock, state)
+        self.timers.restore(self.context.restored_timers)
+        self.trigger_state = NamespacedStateBackend(state, "_trigger:")
+        self._stored: Any = state.engine_table("_windows")
+        """Key to window to contents."""
+        self._time = self.timers
+        super().open()
+        self._merging: Any = state.engine_table("_merging") if hasattr(self._parts.assigner, "merge_windows") else None
+        self._assigner_context = AssignerContext(self)
+        self._trigger_context = TriggerContext(self)
+
+    # --- records ---
+
+    def process(self, batch: Batch) -> None:
+        assert batch.keys is not None
+        self._fire_processing_time()
+        self._state.touch(batch.keys)
+        timestamps = batch.timestamps or [NO_TIMESTAMP] * len(batch.values)
+        late: list[int] = []
+        record: Any = None
+        try:
+            for index, (key, record, timestamp) in enumerate(zip(batch.keys, batch.values, timestamps)):
+                self._state.current_key = key
+                if not self._process(record, timestamp):
+                    late.append(index)
+        except Exception as error:
+            raise self.fault(error, record) from error
+        self._emitter.flush()
+        self.give_late(batch, late)
+
+    def _process(self, record: Any, timestamp: int) -> bool:
+        """Adds a record to its windows; false if it came too late for all of them."""
+        windows = self._parts.assigner.assign_windows(record, timestamp, self._assigner_context)
+        taken = False
+        for window in windows:
+            if self._merging is None:
+                if self._is_late(window):
+                    continue
+                self._add(window, window, record, timestamp)
+            else:
+                merging = self._merging_windows()
+                window = merging.add(window, self._merge)
+                if self._is_late(window):
+                    merging.retire(window)
+                    self._keep_merging(merging)
+                    continue
+                self._keep_merging(merging)
+                self._add(window, merging.state_window(window), record, timestamp)
+            taken = True
+        return taken or not (self._event_time and timestamp + self._parts.allowed_lateness <= self.timers.watermark)
+
+    def _add(self, window: Any, state_window: Any, record: Any, timestamp: int) -> None:
+        parts, key = self._parts, self._state.current_key
+        entries = self._stored.get(key)
+        if entries is None:
+            entries = self._stored[key] = {}
+        element = record if parts.evictor is None else (record, timestamp)
+        entries[state_window] = parts.contents.add(entries.get(state_window, MISSING), element)
+        self._trigger_context.window = window
+        decision = parts.trigger.on_element(record, timestamp, window, self._trigger_context)
+        self._obey(decision, window, state_window)
+        self._set_cleanup_timer(window)
+
+    # --- time ---
+
+    def process_watermark(self, timestamp: int) -> None:
+        self.timers.watermark = timestamp
+        self._fire(self.timers.event, timestamp, TimeDomain.EVENT_TIME)
+        if timestamp == MAX_WATERMARK:
+            self._fire_processing_time()
+        super().process_watermark(timestamp)
+
+    def end_epoch(self) -> None:
+        self._fire_processing_time()
+
+    def end_key(self) -> None:
+        self.timers.watermark = MAX_WATERMARK
+        self._fire(self.timers.event, MAX_WATERMARK, TimeDomain.EVENT_TIME)
+        self._fire(self.timers.processing, MAX_WATERMARK, TimeDomain.PROCESSING_TIME)
+        self.timers.watermark = MIN_WATERMARK
+
+    def next_due(self) -> float | None:
+        earliest = self.timers.processing.earliest
+        return None if earliest is None else (earliest + 1) / 1000
+
+    def stored_timers(self) -> StoredTimers:
+        return self.timers.stored()
+
+    def _fire_processing_time(self) -> None:
+        if self.timers.processing.earliest is not None:
+            # A timer is due when the clock has passed its millisecond: then no record can fall into it.
+            now = self.timers.current_processing_time() - 1
+            self._fire(self.timers.processing, now, TimeDomain.PROCESSING_TIME)
+
+    def _fire(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
+        earliest = queue.earliest
+        if earliest is None or earliest > until:
+            return
+        keys: list[Any] = []
+        place: Any = None
+        try:
+            for timestamp, place in queue.due(until):
+                self._state.current_key = place.key
+                keys.append(place.key)
+                self._on_timer(timestamp, place.namespace, domain)
+                if len(keys) >= CHUNK:
+                    self._state.touch(keys)
+                    keys = []
+        except Exception as error:
+            raise self.fault(error, place) from error
+        self._state.touch(keys)
+        self._emitter.flush()
+
+    def _on_timer(self, timestamp: int, window: Any, domain: TimeDomain) -> None:
+        parts, event = self._parts, domain is TimeDomain.EVENT_TIME
+        state_window = window
+        if self._merging is not None:
+            state_window = self._merging_windows().state_window(window)
+            if state_window is None:
+                return  # A timer of a window that has merged into another one.
+        self._trigger_context.window = window
+        ask = parts.trigger.on_event_time if event else parts.trigger.on_processing_time
+        self._obey(ask(timestamp, window, self._trigger_context), window, state_window)
+        if event == self._event_time and timestamp == self._cleanup_time(window):
+            self._clean(window, state_window)
+
+    # --- windows ---
+
+    def _obey(self, decision: Any, window: Any, state_window: Any) -> None:
+        if decision.is_fire():
+            entries = self._stored.get(self._state.current_key)
+            contents = MISSING if entries is None else entries.get(state_window, MISSING)
+            if contents is not MISSING:
+                self._emit(window, state_window, contents)
+        if decision.is_purge():
+            self._drop_contents(state_window)
+
+    def _emit(self, window: Any, state_window: Any, contents: Any) -> None:
+        parts = self._parts
+        context = self._window_context
+        context._window = self._function_state.current_key = window
+        key = self._state.current_key
+        if parts.evictor is None:
+            results = parts.function.results(key, context, parts.contents.elements(contents))
+            self._emitter.add(results, window.max_timestamp())
+            return
+        kept = parts.evictor.evict_before(list(contents), len(contents), window, context)
+        results = parts.function.results(key, context, [value for value, _ in kept])
+        self._emitter.add(results, window.max_timestamp())
+        kept = parts.evictor.evict_after(kept, len(kept), window, context)
+        if kept:
+            self._stored[key][state_window] = kept
+        else:
+            self._drop_contents(state_window)
+
+    def _drop_contents(self, state_window: Any) -> None:
+        key = self._state.current_key
+        entries = self._stored.get(key)
+        if entries is not None:
+            entries.pop(state_window, None)
+            if not entries:
+                del self._stored[key]
+
+    def _is_late(self, window: Any) -> bool:
+        return self._event_time and self._cleanup_time(window) <= self.timers.watermark
+
+    def _cleanup_time(self, window: Any) -> int:
+        lateness = self._parts.allowed_lateness if self._event_time else 0
+        return min(window.max_timestamp() + lateness, MAX_WATERMARK)  # type: ignore[no-any-return]
+
+    def _set_cleanup_timer(self, window: Any) -> None:
+        time = self._cleanup_time(window)
+        if time == MAX_WATERMARK:
+            return
+        context = self._trigger_context
+        context.window = window
+        (context.register_event_time_timer if self._event_time else context.register_processing_time_timer)(time)
+
+    def _delete_cleanup_timer(self, window: Any) -> None:
+        time = self._cleanup_time(window)
+        context = self._trigger_context
+        context.window = window
+        (context.delete_event_time_timer if self._event_time else context.delete_processing_time_timer)(time)
+
+    def _clean(self, window: Any, state_window: Any) -> None:
+        self._drop_contents(state_window)
+        self._trigger_context.window = window
+        self._parts.trigger.clear(window, self._trigger_context)
+        if self._parts.function.clears:
+            self._window_context._window = self._function_state.current_key = window
+            self._parts.function.clear(self._window_context)
+        if self._merging is not None:
+            merging = self._merging_windows()
+            merging.retire(window)
+            self._keep_merging(merging)
+
+    # --- merging ---
+
+    def _merging_windows(self) -> MergingWindows:
+        return MergingWindows(self._parts.assigner, self._merging.get(self._state.current_key) or {})
+
+    def _keep_merging(self, merging: MergingWindows) -> None:
+        if merging.mapping:
+            self._merging[self._state.current_key] = merging.mapping
+        else:
+            self._merging.pop(self._state.current_key, None)
+
+    def _merge(self, target: Any, windows: list[Any], state_window: Any, others: list[Any]) -> None:
+        """Windows of the current key have become one."""
+        self._check_merged(target)
+        context, trigger = self._trigger_context, self._parts.trigger
+        context.window, context.merged = target, windows
+        trigger.on_merge(target, context)
+        for window in windows:
+            if window != target:
+                context.window = window
+                trigger.clear(window, context)
+                self._delete_cleanup_timer(window)
+        entries = self._stored.get(self._state.current_key, {})
+        for other in others:
+            contents = entries.pop(other, MISSING)
+            if contents is not MISSING:
+                before = entries.get(state_window, MISSING)
+                entries[state_window] = contents if before is MISSING else self._parts.contents.merge(before, contents)
+
+    def _check_merged(self, target: Any) -> None:
+        """A window must not merge into one that is over: its results have been given."""
+        over = self._cleanup_time(target) if self._event_time else target.max_timestamp()
+        now = self.timers.watermark if self._event_time else self.timers.current_processing_time()
+        if over <= now:
+            kind = "watermark" if self._event_time else "processing time"
+            raise RuntimeError(
+                f"the windows of {self._parts.assigner!r} merge into {target!r}, which ended before the {kind} {now}"
+            )
