@@ -3,5 +3,15 @@
 Run by `python -m bench` or `make bench`; docs/benchmarks.md says what is measured.
 """
 
-BENCHMARKS = ("keyed_count", "many_keys", "state_access", "timers", "chain", "epoch_latency", "memory", "async_io")
+BENCHMARKS = (
+    "keyed_count",
+    "many_keys",
+    "state_access",
+    "timers",
+    "windows",
+    "chain",
+    "epoch_latency",
+    "memory",
+    "async_io",
+)
 """Each is a module of this package with a function `run(quick)`, in the order in which they run."""

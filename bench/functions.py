@@ -63,3 +63,30 @@ def minus_seven(number: int) -> int:
 def is_rare(number: int) -> bool:
     """Fifth step of the chain: few pass, so that what is measured is the chain and not the sink."""
     return number % 100_003 == 0
+
+
+WINDOW_MILLIS = 3_600_000
+SLIDE_MILLIS = 300_000
+WINDOW_RECORDS = 960_000
+"""How many records fall into an hour: eight for each key in five minutes."""
+
+
+def hour_of(number: int) -> int:
+    """The timestamp of a number, in milliseconds."""
+    return number * 15 // 4
+
+
+class CountRecords:
+    """Counts, as an aggregate function does."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Pair, accumulator: int) -> int:
+        return accumulator + 1
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, accumulator: int, other: int) -> int:
+        return accumulator + other

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from bench.functions import KEYS, MANY_KEYS, STRIDE
@@ -35,7 +36,7 @@ def run(quick: bool) -> Result:
         order = [number * STRIDE % keys for number in range(CALLS)]
         repeat = 3 if quick else 15
         empty = _micros(backend, order, lambda: None, repeat)
-        for what, call in (("value()", value.value), ("update(1)", lambda: value.update(1))):
+        for what, call in (("value()", value.value), ("update(1)", partial(value.update, 1))):
             cost = _micros(backend, order, call, repeat) - empty
             rows.append(Row(f"ValueState.{what}, {keys:,} keys", cost, "µs", most=MOST_MICROSECONDS))
         if keys == KEYS:

@@ -13,11 +13,14 @@ from bench.functions import (
     KEYS,
     MANY_KEYS,
     STRIDE,
+    WINDOW_MILLIS,
+    CountRecords,
     IsCount,
     Pair,
     add,
     add_one,
     double,
+    hour_of,
     is_rare,
     key_of,
     minus_seven,
@@ -121,6 +124,31 @@ def timeouts(keys: int, first: int, last: int) -> int:
     return fired
 
 
+def windows(first: int, last: int) -> int:
+    """The count by the hour: a dict of counts for each window, which fires when time passes its end."""
+    function = CountRecords()
+    add, create, result = function.add, function.create_accumulator, function.get_result
+    open_windows: dict[int, dict[int, int]] = {}
+    counted = 0
+    ends = 0
+    for number in range(first, last):
+        pair, timestamp = to_pair(number), hour_of(number)
+        if timestamp >= ends:
+            for start in [start for start in open_windows if start + WINDOW_MILLIS <= timestamp]:
+                counted += sum(result(count) for key, count in open_windows.pop(start).items() if key % 1000 == 0)
+            ends = timestamp - timestamp % WINDOW_MILLIS + WINDOW_MILLIS
+        start = timestamp - timestamp % WINDOW_MILLIS
+        counts = open_windows.get(start)
+        if counts is None:
+            counts = open_windows[start] = {}
+        key = key_of(pair)
+        counts[key] = add(pair, counts[key] if key in counts else create())
+    for counts in open_windows.values():
+        counted += sum(result(count) for key, count in counts.items() if key % 1000 == 0)
+    assert counted == (last - first) // 1000
+    return counted
+
+
 Work = Callable[[int, int], int]
 WORK: dict[str, Work] = {
     "process": process_count,
@@ -129,6 +157,7 @@ WORK: dict[str, Work] = {
     "many keys": many_keys_count,
     "timeouts": partial(timeouts, KEYS),
     "many timeouts": partial(timeouts, MANY_KEYS),
+    "windows": windows,
 }
 
 

@@ -357,10 +357,6 @@ def test_sink_to(numbers: DataStream) -> None:
 
 
 def test_not_yet(numbers: DataStream) -> None:
-    from flintstream.datastream.window import GlobalWindows
-
-    with pytest.raises(NotImplementedError, match="windows are not part of this version"):
-        numbers.window_all(GlobalWindows.create())
     with pytest.raises(NotImplementedError, match="cached streams are not part of this version"):
         numbers.cache()
 

@@ -17,7 +17,6 @@ from flintstream.datastream import (
     ReduceFunction,
     StreamExecutionEnvironment,
 )
-from flintstream.datastream.window import TumblingEventTimeWindows
 from flintstream.graph import InvalidProgramException, KeyGroupPartitioner
 from flintstream.runtime.operators.keyed import ReduceOperator, RichOperator
 from flintstream.runtime.operators.process import ProcessOperator
@@ -138,13 +137,7 @@ def test_sinks_and_unions_of_keyed_streams(env: StreamExecutionEnvironment, keye
     assert ships == ["HASH", "HASH", "REBALANCE"]
 
 
-def test_windows_are_not_yet(keyed: KeyedStream) -> None:
-    from flintstream.common import Time
-
-    with pytest.raises(NotImplementedError, match="window: windows are not part of this version"):
-        keyed.window(TumblingEventTimeWindows.of(Time.seconds(1)))
-    with pytest.raises(NotImplementedError, match="windows are not part of this version"):
-        keyed.count_window(5)
+def test_windows_are_checked(keyed: KeyedStream) -> None:
     with pytest.raises(ValueError, match="window_size must be at least 1"):
         keyed.count_window(0)
     with pytest.raises(TypeError, match="window: expected a WindowAssigner, got 5"):

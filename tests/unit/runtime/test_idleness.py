@@ -15,7 +15,7 @@ from flintstream.common.watermark_strategy import WatermarkGenerator, WatermarkS
 from flintstream.datastream import StreamExecutionEnvironment
 from flintstream.datastream.connectors.operators import SequentialSourceOperator
 from flintstream.datastream.connectors.source import PythonSource
-from flintstream.datastream.functions import KeyedProcessFunction, SourceFunction
+from flintstream.datastream.functions import KeyedCoProcessFunction, KeyedProcessFunction, SourceFunction
 from flintstream.graph import SinkTransformation, StreamGraphConfig, StreamGraphGenerator
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, Batch
 from flintstream.runtime.context import JobInfo
@@ -758,15 +758,30 @@ class AtTen(KeyedProcessFunction):
         yield "timer", timestamp
 
 
+class Joined(KeyedCoProcessFunction):
+    def process_element1(self, value: Any, ctx: Any) -> None:
+        ctx.timer_service().register_event_time_timer(10)
+
+    def process_element2(self, value: Any, ctx: Any) -> None: ...
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        yield "timer", timestamp
+
+
 class TestWholeJobs:
-    def run(self, *splits: list[int], parallelism: int = 1, idle: bool = True, seconds: float = 5.0) -> LocalJob:
-        """Until the timer has fired, or for so long; then also for a moment in which nothing is left to do."""
+    def env(self, parallelism: int = 1) -> StreamExecutionEnvironment:
         env = StreamExecutionEnvironment.get_execution_environment()
         env.set_parallelism(parallelism)
-        strategy = WatermarkStrategy.for_monotonous_timestamps()
-        strategy = strategy.with_idleness(Duration.of_millis(30)) if idle else strategy
-        stream = env.from_source(Feed(*splits), strategy, "feed").key_by(lambda value: "k").process(AtTen())
+        return env
+
+    def strategy(self, idle: bool = True) -> WatermarkStrategy:
+        plain = WatermarkStrategy.for_monotonous_timestamps()
+        return plain.with_idleness(Duration.of_millis(30)) if idle else plain
+
+    def run(self, stream: Any, seconds: float = 5.0) -> LocalJob:
+        """Until there is a result, or for so long; then also for a moment in which nothing is left to do."""
         sink = SinkTransformation(stream._transformation, "collect", CollectOperator("c"))
+        parallelism = stream.get_execution_environment().get_parallelism()
         job = LocalJob(StreamGraphGenerator([sink], StreamGraphConfig(parallelism=parallelism)).generate())
         job.open()
         deadline = time.monotonic() + seconds
@@ -779,17 +794,31 @@ class TestWholeJobs:
         job._close()
         return job
 
-    def test_a_split_that_says_nothing_does_not_hold_the_timer(self) -> None:
-        job = self.run([5, 20], [])
-        assert job.collected["c"] == [("timer", 10)]
+    @pytest.mark.parametrize("idle", [True, False])
+    def test_a_split_that_says_nothing(self, idle: bool) -> None:
+        source = self.env().from_source(Feed([5, 20], []), self.strategy(idle), "feed")
+        job = self.run(source.key_by(lambda value: "k").process(AtTen()), 5 if idle else 0.1)
+        assert job.collected.get("c") == ([("timer", 10)] if idle else None)
         assert job.epochs < 12, "an idle job runs no epochs"
 
-    def test_without_idleness_it_does(self) -> None:
-        assert self.run([5, 20], [], idle=False, seconds=0.1).collected.get("c") is None
-
-    def test_nor_does_a_subtask_without_splits(self) -> None:
-        job = self.run([5, 20], parallelism=2)
+    def test_a_subtask_without_splits(self) -> None:
+        source = self.env(2).from_source(Feed([5, 20]), self.strategy(), "feed")
+        job = self.run(source.key_by(lambda value: "k").process(AtTen()))
         assert job.collected["c"] == [("timer", 10)]
+        assert job.epochs < 12
+
+    @pytest.mark.parametrize("idle", [True, False])
+    @pytest.mark.parametrize("connected", [True, False])
+    def test_a_source_that_says_nothing(self, idle: bool, connected: bool) -> None:
+        env = self.env()
+        talks = env.from_source(Feed([5, 20]), self.strategy(False), "talks").key_by(lambda value: "k")
+        silent = env.from_source(Feed([]), self.strategy(idle), "silent")
+        if connected:
+            stream = talks.connect(silent.key_by(lambda value: "k")).process(Joined())
+        else:
+            stream = talks.map(lambda value: value).union(silent).key_by(lambda value: "k").process(AtTen())
+        job = self.run(stream, 5 if idle else 0.1)
+        assert job.collected.get("c") == ([("timer", 10)] if idle else None)
         assert job.epochs < 12
 
     def test_timers_of_processing_time_fire_while_nothing_comes(self) -> None:
@@ -801,19 +830,8 @@ class TestWholeJobs:
             def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
                 yield ctx.timer_service().current_processing_time() - timestamp
 
-        env = StreamExecutionEnvironment.get_execution_environment()
-        env.set_parallelism(1)
-        source = env.from_source(Feed([5]), WatermarkStrategy.no_watermarks(), "feed")
-        stream = source.key_by(lambda value: "k").process(Soon())
-        sink = SinkTransformation(stream._transformation, "collect", CollectOperator("c"))
-        job = LocalJob(StreamGraphGenerator([sink], StreamGraphConfig(parallelism=1)).generate())
-        job.open()
-        deadline = time.monotonic() + 5
-        while not job.collected.get("c") and time.monotonic() < deadline:
-            if job._is_due():
-                job.run_epoch()
-            time.sleep(0.001)
-        job._close()
+        source = self.env().from_source(Feed([5]), WatermarkStrategy.no_watermarks(), "feed")
+        job = self.run(source.key_by(lambda value: "k").process(Soon()))
         (late,) = job.collected["c"]
         assert late >= 0
-        assert job.epochs < 6
+        assert job.epochs < 8

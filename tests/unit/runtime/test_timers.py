@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from decimal import Decimal
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -249,6 +250,18 @@ class TestMany:
             queue.remove(7, key)
         left = [key for index, key in enumerate(keys) if index % 3]
         assert [key for _, key in queue.due(7)] == left
+
+    def test_many_keys_at_one_time_that_register_earlier_ones(self) -> None:
+        count = 20_000
+        queue = queue_of(*((1000, key) for key in range(count)))
+        seen = 0
+        began = perf_counter()
+        for timestamp, key in queue.due(2000):
+            seen += 1
+            if timestamp == 1000:
+                queue.add(500, key)
+        assert seen == 2 * count
+        assert perf_counter() - began < 1, "not a copy of all keys for each of them"
 
 
 class Reference:

@@ -97,7 +97,10 @@ class TimerQueue:
                     if key in found:
                         self.remove(timestamp, key)
                         yield timestamp, key
-                        if keys.get(timestamp) is not found or heap[0] != timestamp:
+                        if keys.get(timestamp) is found and heap[0] < timestamp:
+                            # Registered meanwhile, and earlier.
+                            yield from self.due(timestamp - 1)
+                        if keys.get(timestamp) is not found:
                             break
             else:
                 self.remove(timestamp, found)
