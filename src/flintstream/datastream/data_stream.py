@@ -298,6 +298,14 @@ class DataStream:
         self._same_environment("connect", ds)
         return ConnectedStreams(self, ds)
 
+    def join(self, other_stream: DataStream) -> JoinedStreams:
+        """Pairs of records of this stream and another, by key and window: `orders.join(prices).where(...)`."""
+        return JoinedStreams(self, other_stream)
+
+    def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
+        """Records of this stream and another together, by key and window: `orders.co_group(payments).where(...)`."""
+        return CoGroupedStreams(self, other_stream)
+
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """The records that the operator wrote to a side output: `main.get_side_output(OutputTag("late"))`."""
         if not isinstance(output_tag, OutputTag):
@@ -538,6 +546,12 @@ from flintstream.datastream.connected_streams import (  # noqa: E402
     BroadcastStream,
     ConnectedStreams,
 )
+from flintstream.datastream.joined_streams import (  # noqa: E402
+    CoGroupedStreams,
+    IntervalJoin,
+    IntervalJoined,
+    JoinedStreams,
+)
 from flintstream.datastream.keyed_stream import KeyedStream  # noqa: E402
 from flintstream.datastream.windowed_stream import AllWindowedStream, WindowedStream  # noqa: E402
 
@@ -546,9 +560,13 @@ __all__ = [
     "BroadcastConnectedStream",
     "BroadcastStream",
     "CloseableIterator",
+    "CoGroupedStreams",
     "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
+    "IntervalJoin",
+    "IntervalJoined",
+    "JoinedStreams",
     "KeyedStream",
     "WindowedStream",
 ]

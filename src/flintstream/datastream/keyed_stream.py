@@ -30,6 +30,7 @@ from flintstream.runtime.operators.keyed import ReduceOperator
 from flintstream.runtime.operators.process import ProcessOperator
 
 if TYPE_CHECKING:
+    from flintstream.datastream.joined_streams import IntervalJoin
     from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment
     from flintstream.datastream.windowed_stream import WindowedStream
     from flintstream.graph.partitioners import StreamPartitioner
@@ -195,6 +196,17 @@ class KeyedStream(DataStream):
         if slide == 0:
             return self.window(CountTumblingWindowAssigner(size))
         return self.window(CountSlidingWindowAssigner(size, slide))
+
+    def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
+        """Pairs of records of this keyed stream and another, with equal keys and timestamps near each other.
+
+        Example::
+
+            orders.interval_join(payments).between(Time.minutes(0), Time.minutes(15)).process(Paid())
+        """
+        from flintstream.datastream.joined_streams import IntervalJoin
+
+        return IntervalJoin(self, other_stream)
 
     def _aggregate(self, name: str, position: Position) -> DataStream:
         function = aggregation(name, position, self._transformation.output_type)

@@ -180,9 +180,6 @@ class Task:
             self._advance(self._watermarks.set_idle(input_index, channel, element.idle))
         else:
             self._end_channel(input_index, channel)
-        if self._watermarks.idle != self._was_idle:
-            self._was_idle = self._watermarks.idle
-            self.head.process_idleness(self._was_idle)
 
     def end_epoch(self) -> None:
         """All blocks of this epoch have come: lets the operators round off, sends what is buffered."""
@@ -262,8 +259,20 @@ class Task:
     # --- channels ---
 
     def _advance(self, watermark: int | None) -> None:
+        """Passes on what a control element has moved: awake before the watermark and idle behind it, since nobody listens
+        to the watermarks of those who are idle."""
+        idle = self._watermarks.idle
+        if not idle:
+            self._tell_idleness(False)
         if watermark is not None:
             self.head.process_watermark(watermark)
+        if idle:
+            self._tell_idleness(True)
+
+    def _tell_idleness(self, idle: bool) -> None:
+        if idle != self._was_idle:
+            self._was_idle = idle
+            self.head.process_idleness(idle)
 
     def _end_channel(self, input_index: int, channel: int) -> None:
         if self._grouping is None:

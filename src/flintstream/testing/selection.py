@@ -49,6 +49,11 @@ def operator_for(function: Any, keyed: bool, two_inputs: bool, kind: str | None 
     """
     if isinstance(function, Operator):
         operator = function
+    elif _is_named(function, "ProcessJoinFunction"):
+        raise TypeError(
+            f"{function!r} needs its bounds: give IntervalJoinOperator({type(function).__name__}(), lower, upper), with "
+            "both in milliseconds"
+        )
     elif hasattr(function, "async_function"):
         operator = _described(function)
     else:
@@ -92,6 +97,9 @@ def _kind_of(function: Any, kinds: dict[str, tuple[str, _Maker]], kind: str | No
 
 
 def _is_for_keyed_streams(function: Any) -> bool:
+    return any(_is_named(function, name) for name in _KEYED_ONLY)
+
+
+def _is_named(function: Any, name: str) -> bool:
     # The classes themselves are in a layer above, which this one does not import.
-    names = {base.__name__ for base in type(function).__mro__}
-    return not names.isdisjoint(_KEYED_ONLY)
+    return any(base.__name__ == name for base in type(function).__mro__)

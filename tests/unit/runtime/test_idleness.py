@@ -20,6 +20,7 @@ from flintstream.graph import SinkTransformation, StreamGraphConfig, StreamGraph
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, Batch
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import OperatorDeployment, VertexDeployment
+from flintstream.runtime.operators.process import ProcessOperator
 from flintstream.runtime.operators.sinks import CollectOperator
 from flintstream.runtime.operators.source import SourceHead, SourceOperator, SparkSourceOperator
 from flintstream.runtime.operators.source_function import SourceFunctionOperator
@@ -28,7 +29,15 @@ from flintstream.runtime.source import Split, SplitReader, SplitSource
 from flintstream.runtime.task import Task
 from flintstream.runtime.time.generators import TimestampsAndWatermarksOperator
 from flintstream.runtime.time.valve import InputWatermarks
-from flintstream.testing import Idleness, LocalJob, OneInputOperatorHarness, Record, UserCodeError, Watermark
+from flintstream.testing import (
+    Idleness,
+    LocalJob,
+    OneInputOperatorHarness,
+    Record,
+    TwoInputOperatorHarness,
+    UserCodeError,
+    Watermark,
+)
 from flintstream.testing.recording import RecordingOutput
 
 TIMEOUT = 1000
@@ -679,6 +688,45 @@ class TestInputs:
         assert not inputs.idle
         assert inputs.set_idle(1, 2, True) is None
         assert inputs.idle
+
+    def test_a_task_that_wakes_tells_so_before_its_watermark(self) -> None:
+        with TwoInputOperatorHarness(Joined(), lambda value: "k", lambda value: "k") as harness:
+            harness.process_watermark1(50)
+            harness.process_watermark2(10)
+            harness.process_idleness1()
+            harness.process_idleness2()
+            assert harness.records_and_watermarks == [Watermark(10), Idleness(True)]
+            harness.clear_output()
+            harness.process_idleness1(False)
+            assert harness.records_and_watermarks == [Idleness(False), Watermark(50)], (
+                "nobody listens to the watermarks of one who is idle"
+            )
+
+    def test_a_watermark_that_falling_idle_moves_comes_before_it(self) -> None:
+        operator = ProcessOperator(lambda value, ctx: [value])
+        deployed = OperatorDeployment(0, "0" * 32, "op", operator, None, {}, [])
+        vertex = VertexDeployment(0, "op", 1, 1, 128, [deployed], [], [[[0, 1]]], [0])
+        task = Task(vertex, 0, JobInfo("0" * 32, "test"), SlotServices(), lambda *row: None)
+        output = RecordingOutput("op", 0, None, through_blocks=False)
+        operator.setup(operator.context, output)
+        task.open()
+        for channel, element in ((0, Watermark(50)), (1, Watermark(10)), (0, Idleness(True)), (1, Idleness(True))):
+            task.control(0, channel, element)
+        assert output.main.elements == [Watermark(10), Watermark(50), Idleness(True)]
+        output.clear()
+        task.control(0, 0, Idleness(False))
+        task.control(0, 0, Watermark(60))
+        assert output.main.elements == [Idleness(False), Watermark(60)]
+
+    def test_the_end_of_an_idle_task(self) -> None:
+        with TwoInputOperatorHarness(Joined(), lambda value: "k", lambda value: "k") as harness:
+            harness.process_watermark1(50)
+            harness.end_input2()
+            assert harness.records_and_watermarks == [Watermark(50)]
+            harness.process_idleness1()
+            harness.end_input1()
+            assert harness.records_and_watermarks[1:] == [Idleness(True), Idleness(False), Watermark(MAX_WATERMARK)]
+            assert harness.finished
 
     def test_the_task_is_idle_when_the_last_active_channel_ends(self) -> None:
         for by_watermark in (False, True):

@@ -100,8 +100,6 @@ class TimerQueue:
                         if keys.get(timestamp) is found and heap[0] < timestamp:
                             # Registered meanwhile, and earlier.
                             yield from self.due(timestamp - 1)
-                        if keys.get(timestamp) is not found:
-                            break
             else:
                 self.remove(timestamp, found)
                 yield timestamp, found

@@ -136,6 +136,6 @@ class WindowBase(FunctionOperator):
         if self._parts.late_tag is None:
             self._late.inc(len(late))
             return
-        values = [batch.values[index] for index in late]
+        values = [self._parts.function.original(batch.values[index]) for index in late]
         times = None if batch.timestamps is None else [batch.timestamps[index] for index in late]
         self.output.emit_side(self._parts.late_tag, Batch(values, times))

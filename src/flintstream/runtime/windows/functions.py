@@ -52,6 +52,10 @@ class PassOn:
         """The results of a window."""
         return elements
 
+    def original(self, record: Any) -> Any:
+        """A record as it was before it came here, for the side output of late records."""
+        return record
+
     def clear(self, context: WindowContext) -> None:
         """Nothing to drop."""
 

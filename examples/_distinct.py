@@ -1,0 +1,100 @@
+"""Three ways to count how many different values there are: exactly, with a Bloom filter, with HyperLogLog.
+
+No program, but what unique_visitors.py and live_dashboard.py count with. All three can be merged: what two of them have seen
+apart, the merged one has seen. The last two keep a fixed number of bytes, however many values there are, and estimate.
+"""
+
+from hashlib import blake2b
+from math import log, sqrt
+
+BITS = 64
+
+
+def hash_of(value):
+    """64 bits that look random. Python's own hash() is another one in each process for strings, and none for numbers."""
+    return int.from_bytes(blake2b(str(value).encode(), digest_size=BITS // 8).digest(), "big")
+
+
+class ExactSet:
+    """All values. Exact, and as large as there are values."""
+
+    def __init__(self):
+        self.values = set()
+
+    def add(self, value):
+        self.values.add(value)
+
+    def merge(self, other):
+        self.values |= other.values
+
+    def count(self):
+        return len(self.values)
+
+
+class BloomFilter:
+    """A field of bits, of which each value sets some: its hash says which. The same value sets the same bits.
+
+    How many values there were follows from how many bits are set: of n values with k bits each, a bit of m stays unset with a
+    probability of exp(-k n / m).
+    """
+
+    def __init__(self, bits=1 << 16, hashes=3):
+        self.size = bits
+        self.hashes = hashes
+        self.field = bytearray(bits // 8)
+
+    def add(self, value):
+        # Two halves of one hash make as many as are needed (Kirsch and Mitzenmacher).
+        first, step = divmod(hash_of(value), 1 << 32)
+        for number in range(self.hashes):
+            position = (first + number * step) % self.size
+            self.field[position >> 3] |= 1 << (position & 7)
+
+    def __contains__(self, value):
+        """False only if the value was never added; true by mistake for a few others."""
+        first, step = divmod(hash_of(value), 1 << 32)
+        positions = ((first + number * step) % self.size for number in range(self.hashes))
+        return all(self.field[position >> 3] >> (position & 7) & 1 for position in positions)
+
+    def merge(self, other):
+        both = int.from_bytes(self.field, "big") | int.from_bytes(other.field, "big")
+        self.field = bytearray(both.to_bytes(len(self.field), "big"))
+
+    def count(self):
+        unset = self.size - int.from_bytes(self.field, "big").bit_count()
+        return round(-self.size / self.hashes * log(max(unset, 1) / self.size))
+
+
+class HyperLogLog:
+    """Some thousand registers, each with the longest run of zeros that a hash of it began with (Flajolet and others).
+
+    A run of r zeros is as rare as one in 2 ** (r + 1), so one that long tells of about as many different values.
+    """
+
+    def __init__(self, index_bits=12):
+        self.index_bits = index_bits
+        self.registers = bytearray(1 << index_bits)
+
+    @property
+    def error(self):
+        """The standard error of the count, as a share of it."""
+        return 1.04 / sqrt(len(self.registers))
+
+    def add(self, value):
+        hashed = hash_of(value)
+        index = hashed & (len(self.registers) - 1)
+        rest = hashed >> self.index_bits
+        rank = BITS - self.index_bits - rest.bit_length() + 1
+        if rank > self.registers[index]:
+            self.registers[index] = rank
+
+    def merge(self, other):
+        self.registers = bytearray(map(max, self.registers, other.registers))
+
+    def count(self):
+        registers = len(self.registers)
+        mean = 0.7213 / (1 + 1.079 / registers) * registers**2 / sum(2.0**-rank for rank in self.registers)
+        empty = self.registers.count(0)
+        if mean <= 2.5 * registers and empty:
+            return round(registers * log(registers / empty))  # Few values: the empty registers tell more.
+        return round(mean)

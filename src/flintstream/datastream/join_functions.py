@@ -1,0 +1,96 @@
+"""The functions that join two streams: pair by pair, group by group, or by the time between two records.
+
+All are imported from `flintstream.datastream.functions`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+from flintstream.datastream.basic_functions import Function
+from flintstream.runtime.operators.interval_join import JoinContext
+
+
+class JoinFunction(Function):
+    """One result for each pair of records with the same key and window.
+
+    Example::
+
+        class Price(JoinFunction):
+            def join(self, first, second):
+                return first.item, first.count * second.price
+    """
+
+    @abstractmethod
+    def join(self, first: Any, second: Any) -> Any:
+        """The result for a record of the first stream and one of the second."""
+
+
+class FlatJoinFunction(Function):
+    """Any number of results for each pair of records with the same key and window.
+
+    Example::
+
+        class InStock(FlatJoinFunction):
+            def join(self, first, second):
+                if second.stock >= first.count:
+                    yield first.item, second.stock - first.count
+    """
+
+    @abstractmethod
+    def join(self, first: Any, second: Any) -> Iterable[Any] | None:
+        """The results for a pair: a generator, any iterable, or None for none."""
+
+
+class CoGroupFunction(Function):
+    """Called once for each key and window, with the records of both streams; those of one may be missing.
+
+    Example::
+
+        class WithoutOrder(CoGroupFunction):
+            def co_group(self, first, second):
+                if not list(second):
+                    yield from first
+    """
+
+    @abstractmethod
+    def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any] | None:
+        """The results for a key and window: a generator, any iterable, or None for none."""
+
+
+class ProcessJoinFunction(Function):
+    """Called for each pair of records that an interval join finds.
+
+    What it gives goes to the main output or, as `(tag, value)`, to a side output, with the greater timestamp of the two.
+
+    Example::
+
+        class Waited(ProcessJoinFunction):
+            def process_element(self, left, right, ctx):
+                yield left.number, ctx.get_right_timestamp() - ctx.get_left_timestamp()
+    """
+
+    class Context(ABC):
+        """Tells about the pair at hand; valid only during the call."""
+
+        @abstractmethod
+        def get_left_timestamp(self) -> int:
+            """The timestamp of the left record, in milliseconds."""
+
+        @abstractmethod
+        def get_right_timestamp(self) -> int:
+            """The timestamp of the right record, in milliseconds."""
+
+        @abstractmethod
+        def get_timestamp(self) -> int:
+            """The greater of the two: the timestamp of the results."""
+
+    @abstractmethod
+    def process_element(self, left: Any, right: Any, ctx: ProcessJoinFunction.Context) -> Iterable[Any] | None:
+        """The results for a pair: a generator, any iterable, or None for none."""
+
+
+# The runtime does not import this layer: its own context stands for this one.
+ProcessJoinFunction.Context.register(JoinContext)

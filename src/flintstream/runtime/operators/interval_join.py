@@ -1,0 +1,269 @@
+"""IntervalJoinOperator: pairs of records from two keyed streams, with the same key and timestamps near each other.
+
+Each side keeps its records until the watermark says that no partner can come any more. The records of a key are kept in the
+order of their timestamps: partners are found by bisection, however many records there are, and what is over is cut off at
+the front. Only the first record of a key and side has a timer; when that fires, all that is over goes at once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, MutableMapping
+from typing import Any
+
+from flintstream.common.output_tag import OutputTag
+from flintstream.runtime.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
+from flintstream.runtime.detach import ResultGuard
+from flintstream.runtime.operators.base import CHUNK, FunctionOperator
+from flintstream.runtime.output import SideBuffer
+from flintstream.runtime.time.timers import StoredTimers, TimerService
+from flintstream.runtime.windows.base import LATE_RECORDS
+
+LEFT_TABLE = "_interval_join_left"
+RIGHT_TABLE = "_interval_join_right"
+
+Kept = tuple[list[int], list[Any]]
+"""What is kept for a key: timestamps in order, those of equal ones as they came, and the records that they belong to."""
+
+
+class JoinContext:
+    """The context of a `ProcessJoinFunction`. One object serves all pairs of a subtask."""
+
+    __slots__ = ("_left", "_right")
+
+    def __init__(self) -> None:
+        self._left = self._right = NO_TIMESTAMP
+
+    def get_left_timestamp(self) -> int:
+        """The timestamp of the left record."""
+        return self._left
+
+    def get_right_timestamp(self) -> int:
+        """The timestamp of the right record."""
+        return self._right
+
+    def get_timestamp(self) -> int:
+        """The greater of the two: the timestamp of the results."""
+        return max(self._left, self._right)
+
+
+class _Side:
+    """One of the inputs: its records and their partners by key, and how far away in time partners may be."""
+
+    __slots__ = ("is_left", "kept", "late_tag", "lower", "partners", "stay", "upper")
+
+    def __init__(
+        self,
+        is_left: bool,
+        kept: MutableMapping[Any, Kept],
+        partners: MutableMapping[Any, Kept],
+        lower: int,
+        upper: int,
+        late_tag: str | None,
+    ) -> None:
+        self.is_left = is_left
+        self.kept = kept
+        self.partners = partners
+        self.lower = lower
+        self.upper = upper
+        self.stay = max(upper, 0)
+        """How long after its timestamp a record may still find a partner that is not late."""
+        self.late_tag = late_tag
+
+    def insert(self, key: Any, record: Any, timestamp: int) -> bool:
+        """Keeps a record; says whether it is now the first of its key."""
+        kept = self.kept.get(key)
+        if kept is None:
+            self.kept[key] = ([timestamp], [record])
+            return True
+        place = bisect_right(kept[0], timestamp)
+        kept[0].insert(place, timestamp)
+        kept[1].insert(place, record)
+        return place == 0
+
+    def cut(self, key: Any, watermark: int) -> int | None:
+        """Drops the records of a key that are over; gives the timestamp of the first one left."""
+        kept = self.kept.get(key)
+        if kept is None:
+            return None
+        times, records = kept
+        over = len(times) if watermark == MAX_WATERMARK else bisect_right(times, watermark - self.stay)
+        if over == len(times):
+            del self.kept[key]
+            return None
+        del times[:over]
+        del records[:over]
+        return times[0]
+
+
+class IntervalJoinOperator(FunctionOperator):
+    """Calls a `ProcessJoinFunction` for the pairs with `left + lower_bound <= right <= left + upper_bound`.
+
+    Both bounds are milliseconds, and included. The tags are the ids of the side outputs for late records; those without a
+    tag are dropped and counted.
+    """
+
+    two_inputs = True
+    keyed = True
+
+    def __init__(
+        self,
+        function: Any,
+        lower_bound: int,
+        upper_bound: int,
+        left_late_tag: str | None = None,
+        right_late_tag: str | None = None,
+    ) -> None:
+        super().__init__(function)
+        self._lower = lower_bound
+        self._upper = upper_bound
+        self._late_tags = (left_late_tag, right_late_tag)
+
+    def open(self) -> None:
+        state = self.context.keyed_state
+        assert state is not None
+        self._state = state
+        self._timers = TimerService(self.context.name, self.context.services.clock, state)
+        self._timers.restore(self.context.restored_timers)
+        left, right = state.engine_table(LEFT_TABLE), state.engine_table(RIGHT_TABLE)
+        self._left = _Side(True, left, right, self._lower, self._upper, self._late_tags[0])
+        self._right = _Side(False, right, left, -self._upper, -self._lower, self._late_tags[1])
+        self._late = self.context.runtime_context.get_metrics_group().counter(LATE_RECORDS)
+        self._context = JoinContext()
+        self._sides = SideBuffer(self.output)
+        self._guard = ResultGuard()
+        self._begin()
+        super().open()
+        self._call = self.bound("process_element")
+
+    # --- records ---
+
+    def process(self, batch: Batch) -> None:
+        self._join(batch, self._left)
+
+    def process2(self, batch: Batch) -> None:
+        self._join(batch, self._right)
+
+    def _join(self, batch: Batch, side: _Side) -> None:
+        assert batch.keys is not None
+        timestamps = self._timestamps(batch)
+        self._state.touch(batch.keys)
+        watermark, lower, upper = self._timers.watermark, side.lower, side.upper
+        kept_of, partners_of = side.kept.get, side.partners.get
+        late: list[int] = []
+        for index, (key, record, timestamp) in enumerate(zip(batch.keys, batch.values, timestamps)):
+            if timestamp < watermark:
+                late.append(index)
+                continue
+            kept = kept_of(key)
+            if kept is not None and kept[0][-1] <= timestamp:
+                kept[0].append(timestamp)
+                kept[1].append(record)
+            elif side.insert(key, record, timestamp):
+                self._set_timer(key, timestamp + side.stay)
+            partners = partners_of(key)
+            if partners is not None:
+                times = partners[0]
+                start = bisect_left(times, timestamp + lower)
+                stop = bisect_right(times, timestamp + upper, start)
+                if start < stop:
+                    self._state.current_key = key
+                    self._pair(side, record, timestamp, times[start:stop], partners[1][start:stop])
+        self._flush()
+        if late:
+            self._give_late(batch, late, side.late_tag)
+
+    def _timestamps(self, batch: Batch) -> list[int]:
+        """The timestamps of a batch, which must all be there."""
+        timestamps = batch.timestamps
+        if timestamps is None or NO_TIMESTAMP in timestamps:
+            missing = 0 if timestamps is None else timestamps.index(NO_TIMESTAMP)
+            error = ValueError(
+                "interval_join: a record has no timestamp: call assign_timestamps_and_watermarks() on both streams"
+            )
+            raise self.fault(error, batch.values[missing])
+        return timestamps
+
+    def _pair(self, side: _Side, record: Any, timestamp: int, times: list[int], partners: list[Any]) -> None:
+        """Calls the function for a record with each of its partners."""
+        call, context, is_left = self._call, self._context, side.is_left
+        left = right = record
+        try:
+            for time, partner in zip(times, partners):
+                if is_left:
+                    right = partner
+                    context._left, context._right = timestamp, time
+                else:
+                    left = partner
+                    context._left, context._right = time, timestamp
+                results = call(left, right, context)
+                if results is not None:
+                    self._take(results, timestamp if timestamp > time else time)
+        except Exception as error:
+            raise self.fault(error, (left, right)) from error
+
+    def _give_late(self, batch: Batch, late: list[int], tag: str | None) -> None:
+        if tag is None:
+            self._late.inc(len(late))
+            return
+        assert batch.timestamps is not None
+        values = [batch.values[index] for index in late]
+        self.output.emit_side(tag, Batch(values, [batch.timestamps[index] for index in late]))
+
+    # --- results ---
+
+    def _begin(self) -> None:
+        self._values: list[Any] = []
+        self._times: list[int] = []
+        self._detach = self._guard.begin()
+
+    def _take(self, results: Iterable[Any], timestamp: int) -> None:
+        detach = self._detach
+        for result in results:
+            if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
+                self._sides.add(result[0].tag_id, result[1], timestamp)
+                continue
+            self._values.append(result if detach is None else detach(result))
+            self._times.append(timestamp)
+            if len(self._values) >= CHUNK:
+                self._flush()
+                detach = self._detach
+
+    def _flush(self) -> None:
+        if self._values:
+            batch = Batch(self._values, self._times)
+            self._guard.end(self._values)
+            self._begin()
+            self.output.emit(batch)
+        self._sides.flush()
+
+    # --- time ---
+
+    def process_watermark(self, timestamp: int) -> None:
+        self._timers.watermark = timestamp
+        self._clean(timestamp)
+        super().process_watermark(timestamp)
+
+    def end_key(self) -> None:
+        self._clean(MAX_WATERMARK)
+
+    def stored_timers(self) -> StoredTimers:
+        return self._timers.stored()
+
+    def _set_timer(self, key: Any, time: int) -> None:
+        self._timers.event.add(min(time, MAX_WATERMARK), key)
+
+    def _clean(self, watermark: int) -> None:
+        """Drops what is over, of the keys whose timers are due."""
+        earliest = self._timers.event.earliest
+        if earliest is None or earliest > watermark:
+            return
+        keys = list(dict.fromkeys(key for _, key in self._timers.event.due(watermark)))
+        for start in range(0, len(keys), CHUNK):
+            chunk = keys[start : start + CHUNK]
+            self._state.touch(chunk)
+            for side in (self._left, self._right):
+                for key in chunk:
+                    first = side.cut(key, watermark)
+                    if first is not None:
+                        self._set_timer(key, first + side.stay)
