@@ -48,15 +48,16 @@ class AlignmentGroups:
         if not self._alignments:
             return
         aligned = [report for report in reports if report.vertex_id in self._alignments and report.progress is not None]
-        slowest: dict[str, int] = {}
+        marks: dict[str, list[int | None]] = {}
         for report in aligned:
-            assert report.progress is not None
-            group, mark = self._alignments[report.vertex_id].group, report.progress.watermark
-            if mark is not None and not report.finished:
-                slowest[group] = min(mark, slowest.get(group, mark))
+            if report.progress is not None and not report.finished:
+                marks.setdefault(self._alignments[report.vertex_id].group, []).append(report.progress.watermark)
         for vertex_id, alignment in self._alignments.items():
-            mark = slowest.get(alignment.group)
-            self._limits[vertex_id] = MAX_WATERMARK if mark is None else mark + alignment.max_drift
+            members = marks.get(alignment.group, [])
+            known = [mark for mark in members if mark is not None]
+            # One that is left alone has nobody to wait for.
+            waits = known and len(members) > 1
+            self._limits[vertex_id] = min(known) + alignment.max_drift if waits else MAX_WATERMARK
         self._someone_may_go_on = any(
             report.progress.waiting is not None and report.progress.waiting <= self._limits[report.vertex_id]
             for report in aligned

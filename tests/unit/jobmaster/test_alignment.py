@@ -47,8 +47,13 @@ class TestGroups:
 
     def test_groups_are_apart(self) -> None:
         two = groups(v0=("g", 10), v1=("h", 10))
-        two.epoch_done([report(0, 100), report(1, 50)])
+        two.epoch_done([report(0, 100), report(0, 120), report(1, 50), report(1, 70)])
         assert (two.limit(0), two.limit(1)) == (110, 60)
+
+    def test_one_that_is_left_alone_waits_for_nobody(self) -> None:
+        both = groups(v0=("g", 10), v1=("h", 10))
+        both.epoch_done([report(0, 100), report(1, 50)])
+        assert (both.limit(0), both.limit(1)) == (MAX_WATERMARK, MAX_WATERMARK)
 
     def test_all_subtasks_of_a_source_count(self) -> None:
         one = groups(v0=("g", 10))
@@ -59,8 +64,8 @@ class TestGroups:
         both = groups(v0=("g", 10), v1=("g", 10))
         both.epoch_done([report(0, 100), report(1, None)])
         assert both.limit(0) == 110
-        both.epoch_done([report(0, 100), report(1, 5, finished=True)])
-        assert both.limit(0) == 110
+        both.epoch_done([report(0, 100), report(0, 90), report(1, 5, finished=True)])
+        assert both.limit(0) == 100
         both.epoch_done([report(0, None), report(1, None)])
         assert both.limit(0) == MAX_WATERMARK
 
@@ -77,7 +82,7 @@ class TestGroups:
 
     def test_reports_of_others_are_passed_over(self) -> None:
         one = groups(v0=("g", 10))
-        one.epoch_done([report(3, 1), VertexReport(0, 0, 0, 0, False), report(0, 5)])
+        one.epoch_done([report(3, 1), VertexReport(0, 0, 0, 0, False), report(0, 5), report(0, 8)])
         assert one.limit(0) == 15
 
 
