@@ -5,7 +5,7 @@ apart, the merged one has seen. The last two keep a fixed number of bytes, howev
 """
 
 from hashlib import blake2b
-from math import log, sqrt
+from math import inf, log, sqrt
 
 BITS = 64
 
@@ -92,9 +92,33 @@ class HyperLogLog:
         self.registers = bytearray(map(max, self.registers, other.registers))
 
     def count(self):
-        registers = len(self.registers)
-        mean = 0.7213 / (1 + 1.079 / registers) * registers**2 / sum(2.0**-rank for rank in self.registers)
-        empty = self.registers.count(0)
-        if mean <= 2.5 * registers and empty:
-            return round(registers * log(registers / empty))  # Few values: the empty registers tell more.
-        return round(mean)
+        """Ertl's estimate, which is good for few values and for many alike."""
+        registers, longest = len(self.registers), BITS - self.index_bits
+        mean = registers * tau(1 - self.registers.count(longest + 1) / registers)
+        for rank in range(longest, 0, -1):
+            mean = (mean + self.registers.count(rank)) / 2
+        mean += registers * sigma(self.registers.count(0) / registers)
+        return round(registers**2 / (2 * log(2) * mean))
+
+
+def sigma(empty):
+    """What the share of registers that are still empty adds to the mean."""
+    if empty == 1:
+        return inf
+    total, before, factor = empty, -1.0, 1.0
+    while total != before:
+        empty, before = empty * empty, total
+        total += empty * factor
+        factor *= 2
+    return total
+
+
+def tau(not_full):
+    """What the registers that can count no further add to the mean."""
+    if not_full in (0, 1):
+        return 0.0
+    total, before, factor = 1 - not_full, -1.0, 1.0
+    while total != before:
+        not_full, before, factor = sqrt(not_full), total, factor / 2
+        total -= (1 - not_full) ** 2 * factor
+    return total / 3

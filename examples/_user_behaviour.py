@@ -98,6 +98,11 @@ def shop_day(env, records):
     return env.from_source(source, in_event_time, "shop").set_parallelism(1)
 
 
+def views_of(behaviour):
+    """Only the views, chosen where they are read: two subtasks would not keep them in order."""
+    return behaviour.filter(lambda record: record.kind == "view").set_parallelism(1)
+
+
 def clock(time):
     """A time of the day: 09:05."""
     hours, minutes = divmod(time // MINUTE, 60)

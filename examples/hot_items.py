@@ -7,7 +7,7 @@ when the watermark has passed that time, all of them are there.
     flint demo hot_items
 """
 
-from _user_behaviour import HOUR, clock, shop_day
+from _user_behaviour import HOUR, clock, shop_day, views_of
 from page_views import Count
 
 from flintstream.common import Time, Types
@@ -47,7 +47,7 @@ class Rank(KeyedProcessFunction):
 def hot_items(behaviour, most=MOST):
     """A stream of (end of the window, [(item, views), ...]), the most viewed first."""
     return (
-        behaviour.filter(lambda record: record.kind == "view")
+        views_of(behaviour)
         .key_by(lambda view: view.item, Types.STRING())
         .window(SlidingEventTimeWindows.of(Time.hours(1), Time.minutes(5)))
         .aggregate(Count(), WithWindow(), output_type=COUNT)
@@ -67,7 +67,7 @@ def main():
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(2)
     rankings = hot_items(shop_day(env, RECORDS))
-    rankings.map(describe, Types.STRING()).print().set_parallelism(1)
+    rankings.map(describe, Types.STRING()).set_parallelism(1).print().set_parallelism(1)
     env.execute("hot items")
 
 

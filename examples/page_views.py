@@ -7,7 +7,7 @@ output and is counted there.
     flint demo page_views
 """
 
-from _user_behaviour import HOUR, clock, shop_day
+from _user_behaviour import HOUR, clock, shop_day, views_of
 
 from flintstream.common import Time, Types
 from flintstream.datastream import OutputTag, StreamExecutionEnvironment
@@ -44,7 +44,7 @@ class WithHour(ProcessAllWindowFunction):
 def page_views(behaviour):
     """Streams of (hour, views), and of the views that came too late for theirs."""
     counts = (
-        behaviour.filter(lambda record: record.kind == "view")
+        views_of(behaviour)
         .key_by(lambda view: view.visitor % 8, Types.INT())
         .window(BY_THE_HOUR)
         .side_output_late_data(LATE)
@@ -70,7 +70,7 @@ def main():
     env.set_parallelism(2)
     views, late = page_views(shop_day(env, RECORDS))
     lines = views.map(lambda hour: f"{clock(hour[0])} - {clock(hour[0] + HOUR)} {hour[1]:6,} views", Types.STRING())
-    lines.print().set_parallelism(1)
+    lines.set_parallelism(1).print().set_parallelism(1)  # One subtask keeps the hours in their order.
     late.filter(CountLate()).print("never printed")
     result = env.execute("page views")
     print(f"{result.get_accumulator_result('late')} views came too late for their hour")

@@ -304,6 +304,15 @@ def test_unpaid_orders_whichever_stream_is_first(first):
         assert sorted(harness.side_output("stray")) == ["minute 12, for order 9", "minute 26, for order 4"]
 
 
+def test_order_payments(run):
+    assert sorted(run("order_payments")) == [
+        "paid in part> order 4, rice: 2 of 5 after 2 minutes",
+        "paid in part> order 4, rice: 3 of 5 after 4 minutes",
+        "paid> order 1, tea: 4 of 4 after 15 minutes",
+        "paid> order 2, cake: 7 of 7 after 7 minutes",
+    ]
+
+
 def test_the_demonstration_counts_every_click(spark, capsys):
     program = runpy.run_path(str(find_demos()["page_views"].path), run_name="page_views")
     program["main"].__globals__["CLICKS"] = 20_000

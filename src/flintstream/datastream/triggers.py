@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from flintstream.common.time import Duration, Time, to_millis
+from flintstream.common.time import MAX_WATERMARK, MIN_WATERMARK, Duration, Time, to_millis
 from flintstream.common.typeinfo import Types
 from flintstream.datastream.state import ReducingState, ReducingStateDescriptor, ValueState, ValueStateDescriptor
 from flintstream.datastream.window_types import (
@@ -130,9 +130,11 @@ class _ContinuousTrigger(_QuietTrigger[T, TimeWindow]):
     def _fire_time(self, ctx: Trigger.TriggerContext) -> ReducingState[int]:
         return cast("ReducingState[int]", ctx.get_partitioned_state(self.state_desc))
 
-    def _next(self, time: int, window: TimeWindow, state: ReducingState[int]) -> int:
-        """Remembers and returns when the window fires next: at the end of it at the latest."""
+    def _next(self, time: int, window: TimeWindow, state: ReducingState[int]) -> int | None:
+        """Remembers and returns when the window fires next: at the end of it at the latest; None behind that."""
         following = min(time + self.interval, window.max_timestamp())
+        if following <= time:
+            return None
         state.add(following)
         return following
 
@@ -150,6 +152,11 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         """A record that is late, but allowed, fires the window at once."""
+        if timestamp <= MIN_WATERMARK:
+            raise ValueError(
+                f"{self!r}: the record has no timestamp, and the trigger needs one: "
+                "call assign_timestamps_and_watermarks() before the window"
+            )
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
         ctx.register_event_time_timer(window.max_timestamp())
@@ -166,7 +173,9 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
         if state.get() != time:
             return TriggerResult.CONTINUE
         state.clear()
-        self.register_next_fire_timestamp(time, window, ctx, state)
+        # Behind the last record a window without end fires once more, and not for ever.
+        if ctx.get_current_watermark() < MAX_WATERMARK or window.max_timestamp() < MAX_WATERMARK:
+            self.register_next_fire_timestamp(time, window, ctx, state)
         return TriggerResult.FIRE
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
@@ -192,7 +201,9 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
         fire_timestamp_state: ReducingState[int],
     ) -> None:
         """Sets the timer for an interval after `time`."""
-        ctx.register_event_time_timer(self._next(time, window, fire_timestamp_state))
+        following = self._next(time, window, fire_timestamp_state)
+        if following is not None:
+            ctx.register_event_time_timer(following)
 
 
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
@@ -243,7 +254,9 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
         fire_timestamp_state: ReducingState[int],
     ) -> None:
         """Sets the timer for an interval after `time`."""
-        ctx.register_processing_time_timer(self._next(time, window, fire_timestamp_state))
+        following = self._next(time, window, fire_timestamp_state)
+        if following is not None:
+            ctx.register_processing_time_timer(following)
 
 
 class CountTrigger(_QuietTrigger[T, CountWindow]):

@@ -15,6 +15,7 @@ from flintstream.datastream.triggers import (
     EventTimeTrigger,
     NeverTrigger,
     ProcessingTimeTrigger,
+    PurgingTrigger,
 )
 from flintstream.datastream.window_types import (
     CountWindow,
@@ -312,8 +313,9 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
     _counter: ValueStateDescriptor
 
     def get_default_trigger(self, env: Any) -> Trigger[T, CountWindow]:
-        """Fires when the window is full."""
-        return CountTrigger(self._window_size)
+        """Fires when the window is full, and drops its records: no other one comes."""
+        trigger: Trigger[T, Any] = PurgingTrigger(CountTrigger(self._window_size))
+        return trigger
 
     def get_window_serializer(self) -> TypeSerializer[CountWindow]:
         """The number of the window."""

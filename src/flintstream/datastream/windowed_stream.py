@@ -69,10 +69,7 @@ class _Windows:
         """When a window's result is emitted, in place of the assigner's default: `windows.trigger(CountTrigger.of(10))`."""
         if not isinstance(trigger, Trigger):
             raise TypeError(f"trigger: expected a Trigger, got {trigger!r}")
-        if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
-            raise TypeError(
-                f"trigger: the windows of {self._assigner!r} merge, and {trigger!r} cannot (can_merge() is False)"
-            )
+        self._check_merging(trigger)
         self._trigger = trigger
         return self
 
@@ -177,7 +174,10 @@ class _Windows:
         declared: TypeInformation | None,
         reducer: Any,
     ) -> DataStream:
-        trigger = self._trigger or self._assigner.get_default_trigger(self.get_execution_environment())
+        trigger = self._trigger
+        if trigger is None:
+            trigger = self._assigner.get_default_trigger(self.get_execution_environment())
+            self._check_merging(trigger)
         parts = WindowParts(
             self._assigner,
             trigger,
@@ -192,6 +192,12 @@ class _Windows:
         kind = "Window" if self._with_keys else "AllWindow"
         described = f"{kind}({self._assigner!r}, {type(trigger).__name__}, {', '.join(names)})"
         return self._finish(stream.set_description(described))
+
+    def _check_merging(self, trigger: Trigger[Any, Any]) -> None:
+        if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
+            raise TypeError(
+                f"trigger: the windows of {self._assigner!r} merge, and {trigger!r} cannot (can_merge() is False)"
+            )
 
     def _finish(self, stream: DataStream) -> DataStream:
         return stream

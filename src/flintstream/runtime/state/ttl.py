@@ -335,7 +335,10 @@ class TtlAggregatingState(TtlState):
         return None if stamped is None else self._function.get_result(stamped[0])
 
     def add(self, value: Any) -> None:
-        """Adds a value to the accumulator."""
+        """Adds a value to the accumulator; None clears it."""
+        if value is None:
+            self.clear()
+            return
         now = self._now()
         before = self._unexpired(now)
         accumulator = self._function.create_accumulator() if before is None else before[0]

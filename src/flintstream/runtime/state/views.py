@@ -212,7 +212,10 @@ class AggregatingStateView(StateView):
         return None if accumulator is _MISSING else self._function.get_result(accumulator)
 
     def add(self, value: Any) -> None:
-        """Adds a value to the accumulator."""
+        """Adds a value to the accumulator; None clears it."""
+        if value is None:
+            self.clear()
+            return
         accumulator = self._table.get(self._backend.current_key, _MISSING)
         if accumulator is _MISSING:
             accumulator = self._function.create_accumulator()

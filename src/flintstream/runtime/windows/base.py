@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
+from flintstream.common.output_tag import OutputTag
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.detach import ResultGuard
 from flintstream.runtime.operators.base import CHUNK, FunctionOperator
+from flintstream.runtime.output import SideBuffer
 from flintstream.runtime.time.timers import TimeView
 from flintstream.runtime.windows.contents import MISSING, ListContents, WindowContents
 from flintstream.runtime.windows.functions import PassOn, WindowContext
@@ -86,19 +89,31 @@ class WindowEmitter:
 
     def __init__(self, operator: FunctionOperator) -> None:
         self._output = operator.output
+        self._sides = SideBuffer(operator.output)
         self._guard = ResultGuard()
         self._detach = self._guard.begin()
         self._values: list[Any] = []
         self._times: list[int] = []
 
-    def add(self, results: Any, timestamp: int) -> None:
-        """Takes the results of a window, which carry its greatest timestamp."""
-        detach, values, times = self._detach, self._values, self._times
+    def add(self, results: Iterable[Any], timestamp: int) -> None:
+        """Takes the results of a window function, which carry the greatest timestamp of the window."""
+        detach, values, times, tag_class = self._detach, self._values, self._times, OutputTag
         for result in results:
-            values.append(result if detach is None else detach(result))
-            times.append(timestamp)
+            if result.__class__ is tuple and result and result[0].__class__ is tag_class:
+                self._sides.add(result[0].tag_id, result[1], timestamp)
+            else:
+                values.append(result if detach is None else detach(result))
+                times.append(timestamp)
         if len(values) >= CHUNK:
             self.flush()
+
+    def add_all(self, results: Iterable[Any], timestamp: int) -> None:
+        """Takes the results of many windows with one greatest timestamp, where there is no window function."""
+        for some in _chunks(results):
+            self._values.extend(some if self._detach is None else map(self._detach, some))
+            self._times.extend([timestamp] * len(some))
+            if len(self._values) >= CHUNK:
+                self.flush()
 
     def flush(self) -> None:
         """Passes on what was gathered."""
@@ -107,6 +122,23 @@ class WindowEmitter:
             self._output.emit(Batch(self._values, self._times))
             self._detach = self._guard.begin()
             self._values, self._times = [], []
+        self._sides.flush()
+
+
+def _chunks(results: Iterable[Any]) -> Iterator[list[Any]]:
+    left = iter(results)
+    while some := list(islice(left, CHUNK)):
+        yield some
+
+
+class FiredWindow(NamedTuple):
+    """A window as it is shown when its function fails."""
+
+    window: Any
+    key: Any
+
+    def __repr__(self) -> str:
+        return f"<{self.window!r} of key {self.key!r}>"
 
 
 class WindowBase(FunctionOperator):
@@ -128,6 +160,25 @@ class WindowBase(FunctionOperator):
         self._emitter = WindowEmitter(self)
         self._late = self.context.runtime_context.get_metrics_group().counter(LATE_RECORDS)
         super().open()
+
+    def call(self, window: Any, key: Any, elements: list[Any]) -> None:
+        """Calls the window function for a key and gathers its results."""
+        context = self._window_context
+        context._window = self._function_state.current_key = window
+        self._state.current_key = key
+        try:
+            self._emitter.add(self._parts.function.results(key, context, elements), window.max_timestamp())
+        except Exception as error:
+            raise self.fault(error, FiredWindow(window, key)) from error
+
+    def call_clear(self, window: Any, key: Any) -> None:
+        """Lets the window function drop what it has stored for a window that is over."""
+        self._window_context._window = self._function_state.current_key = window
+        self._state.current_key = key
+        try:
+            self._parts.function.clear(self._window_context)
+        except Exception as error:
+            raise self.fault(error, FiredWindow(window, key)) from error
 
     def give_late(self, batch: Batch, late: list[int]) -> None:
         """Counts records that came too late, or passes them to the side output for them."""

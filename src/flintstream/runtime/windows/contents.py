@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from flintstream.runtime.detach import detached, is_plain
+
+if TYPE_CHECKING:
+    from flintstream.runtime.state.backend import KeyedStateBackend
 
 MISSING: Any = object()
 """In place of the contents of a window that has none."""
+
+Cell = dict[Any, Any]
+"""Key to contents: those of a window, or of a pane that several windows share."""
 
 
 class WindowContents(ABC):
@@ -18,17 +27,31 @@ class WindowContents(ABC):
     functions: tuple[Any, ...] = ()
     """The user's functions that have to be opened and closed."""
 
+    merge: Callable[[Any, Any], Any]
+    """The contents of two windows that become one. Either may be changed, and must not be used any more."""
+
     @abstractmethod
     def add(self, contents: Any, value: Any) -> Any:
         """The contents with another record; `contents` is MISSING for the first. May change `contents` itself."""
 
     @abstractmethod
-    def merge(self, contents: Any, other: Any) -> Any:
-        """The contents of two windows that become one. May change `contents`, never `other`."""
-
-    @abstractmethod
     def elements(self, contents: Any) -> list[Any]:
         """What the window function gets."""
+
+    def add_all(self, cell: Cell, state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]) -> None:
+        """Adds records to the contents of their keys, with the key set for each."""
+        add, get = self.add, cell.get
+        for key, value in zip(keys, values):
+            state.current_key = key
+            cell[key] = add(get(key, MISSING), value)
+
+    def results(self, contents: Iterable[Any]) -> Iterable[Any]:
+        """The results of contents, one for each, where there is no window function."""
+        return (result for each in contents for result in self.elements(each))
+
+    def for_windows(self, value: Any, windows: int) -> list[Any]:
+        """A record for so many windows, each of which may change its own."""
+        return [value] * windows
 
 
 class ListContents(WindowContents):
@@ -36,17 +59,25 @@ class ListContents(WindowContents):
 
     incremental = False
 
+    def __init__(self) -> None:
+        self.merge = _plus
+
     def add(self, contents: Any, value: Any) -> Any:
         if contents is MISSING:
             return [value]
         contents.append(value)
         return contents
 
-    def merge(self, contents: Any, other: Any) -> Any:
-        return contents + other
-
     def elements(self, contents: Any) -> list[Any]:
-        return contents  # type: ignore[no-any-return]
+        # A function may sort what it gets, and the window may fire again.
+        return list(contents)
+
+    def add_all(self, cell: Cell, state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]) -> None:
+        for key, value in zip(keys, values):
+            if key in cell:
+                cell[key].append(value)
+            else:
+                cell[key] = [value]
 
 
 class ReducedContents(WindowContents):
@@ -54,16 +85,32 @@ class ReducedContents(WindowContents):
 
     def __init__(self, function: Any) -> None:
         self.functions = (function,)
-        self._reduce = getattr(function, "reduce", function)
+        self.merge = getattr(function, "reduce", function)
 
     def add(self, contents: Any, value: Any) -> Any:
-        return value if contents is MISSING else self._reduce(contents, value)
-
-    def merge(self, contents: Any, other: Any) -> Any:
-        return self._reduce(contents, other)
+        return value if contents is MISSING else self.merge(contents, value)
 
     def elements(self, contents: Any) -> list[Any]:
         return [contents]
+
+    def add_all(self, cell: Cell, state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]) -> None:
+        reduce, get = self.merge, cell.get
+        for key, value in zip(keys, values):
+            before = get(key, MISSING)
+            if before is MISSING:
+                cell[key] = value
+            else:
+                state.current_key = key
+                cell[key] = reduce(before, value)
+
+    def results(self, contents: Iterable[Any]) -> Iterable[Any]:
+        return contents
+
+    def for_windows(self, value: Any, windows: int) -> list[Any]:
+        # The record itself becomes the contents, which the function may change.
+        if windows == 1 or is_plain(value):
+            return [value] * windows
+        return [value, *(detached(value) for _ in range(windows - 1))]
 
 
 class AggregatedContents(WindowContents):
@@ -73,17 +120,24 @@ class AggregatedContents(WindowContents):
         self.functions = (function,)
         self._create = function.create_accumulator
         self._add = function.add
-        self._merge = function.merge
         self._result = function.get_result
+        self.merge = function.merge
 
     def add(self, contents: Any, value: Any) -> Any:
         return self._add(value, self._create() if contents is MISSING else contents)
 
-    def merge(self, contents: Any, other: Any) -> Any:
-        return self._merge(contents, other)
-
     def elements(self, contents: Any) -> list[Any]:
         return [self._result(contents)]
+
+    def add_all(self, cell: Cell, state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]) -> None:
+        create, add, get = self._create, self._add, cell.get
+        for key, value in zip(keys, values):
+            before = get(key, MISSING)
+            state.current_key = key
+            cell[key] = add(value, create() if before is MISSING else before)
+
+    def results(self, contents: Iterable[Any]) -> Iterable[Any]:
+        return map(self._result, contents)
 
 
 class FoldedContents(WindowContents):
@@ -91,21 +145,23 @@ class FoldedContents(WindowContents):
 
     def __init__(self, initial: Any, function: Any) -> None:
         self.functions = (function,)
+        self.merge = _no_merging
         self._initial = initial
         self._fold = getattr(function, "fold", function)
 
     def add(self, contents: Any, value: Any) -> Any:
-        return self._fold(copied(self._initial) if contents is MISSING else contents, value)
-
-    def merge(self, contents: Any, other: Any) -> Any:
-        raise TypeError("fold() has no way to merge two windows: use aggregate() for sessions")
+        return self._fold(detached(self._initial) if contents is MISSING else contents, value)
 
     def elements(self, contents: Any) -> list[Any]:
         return [contents]
 
+    def results(self, contents: Iterable[Any]) -> Iterable[Any]:
+        return contents
 
-def copied(value: Any) -> Any:
-    """A copy of a value that may be changed in place."""
-    import copy
 
-    return copy.deepcopy(value)
+def _plus(contents: list[Any], other: list[Any]) -> list[Any]:
+    return contents + other
+
+
+def _no_merging(contents: Any, other: Any) -> Any:
+    raise TypeError("fold() has no way to merge two windows: use aggregate() for sessions")

@@ -8,7 +8,7 @@ from flintstream.common.time_domain import TimeDomain
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.operators.base import CHUNK
 from flintstream.runtime.time.timers import Namespaced, StoredTimers, TimerQueue, TimerService
-from flintstream.runtime.windows.base import WindowBase
+from flintstream.runtime.windows.base import FiredWindow, WindowBase
 from flintstream.runtime.windows.contents import MISSING
 from flintstream.runtime.windows.merging import MergingWindows
 from flintstream.runtime.windows.namespaces import NamespacedStateBackend
@@ -32,7 +32,7 @@ class TriggerContext:
     def __init__(self, operator: WindowOperator) -> None:
         self._operator = operator
         self._timers = operator.timers
-        self._state = operator.context.keyed_state
+        self._state = operator._state
         self._windowed = operator.trigger_state
         self.get_current_processing_time = operator.context.services.clock
         self.window: Any = None
@@ -49,19 +49,21 @@ class TriggerContext:
 
     def register_processing_time_timer(self, time: int) -> None:
         """Asks for `on_processing_time` at that time."""
-        self._timers.processing.add(time, Namespaced(self._state.current_key, self.window))  # type: ignore[union-attr]
+        if not self._timers.quiesced:
+            self._timers.processing.add(time, Namespaced(self._state.current_key, self.window))
 
     def register_event_time_timer(self, time: int) -> None:
         """Asks for `on_event_time` when the watermark reaches that time."""
-        self._timers.event.add(time, Namespaced(self._state.current_key, self.window))  # type: ignore[union-attr]
+        if not self._timers.quiesced:
+            self._timers.event.add(time, Namespaced(self._state.current_key, self.window))
 
     def delete_processing_time_timer(self, time: int) -> None:
         """Takes a timer back."""
-        self._timers.processing.remove(time, Namespaced(self._state.current_key, self.window))  # type: ignore[union-attr]
+        self._timers.processing.remove(time, Namespaced(self._state.current_key, self.window))
 
     def delete_event_time_timer(self, time: int) -> None:
         """Takes a timer back."""
-        self._timers.event.remove(time, Namespaced(self._state.current_key, self.window))  # type: ignore[union-attr]
+        self._timers.event.remove(time, Namespaced(self._state.current_key, self.window))
 
     def get_partitioned_state(self, state_descriptor: Any) -> Any:
         """State of this key and this window."""
@@ -113,11 +115,11 @@ class WindowOperator(WindowBase):
         """Adds a record to its windows; false if it came too late for all of them."""
         windows = self._parts.assigner.assign_windows(record, timestamp, self._assigner_context)
         taken = False
-        for window in windows:
+        for window, value in zip(windows, self._parts.contents.for_windows(record, len(windows))):
             if self._merging is None:
                 if self._is_late(window):
                     continue
-                self._add(window, window, record, timestamp)
+                self._add(window, window, value, timestamp)
             else:
                 merging = self._merging_windows()
                 window = merging.add(window, self._merge)
@@ -126,7 +128,7 @@ class WindowOperator(WindowBase):
                     self._keep_merging(merging)
                     continue
                 self._keep_merging(merging)
-                self._add(window, merging.state_window(window), record, timestamp)
+                self._add(window, merging.state_window(window), value, timestamp)
             taken = True
         return taken or not (self._event_time and timestamp + self._parts.allowed_lateness <= self.timers.watermark)
 
@@ -156,8 +158,11 @@ class WindowOperator(WindowBase):
 
     def end_key(self) -> None:
         self.timers.watermark = MAX_WATERMARK
+        # As in Flink: timers that a trigger registers now are ignored. Some would register themselves again for ever.
+        self.timers.quiesced = True
         self._fire(self.timers.event, MAX_WATERMARK, TimeDomain.EVENT_TIME)
         self._fire(self.timers.processing, MAX_WATERMARK, TimeDomain.PROCESSING_TIME)
+        self.timers.quiesced = False
         self.timers.watermark = MIN_WATERMARK
 
     def next_due(self) -> float | None:
@@ -188,7 +193,7 @@ class WindowOperator(WindowBase):
                     self._state.touch(keys)
                     keys = []
         except Exception as error:
-            raise self.fault(error, place) from error
+            raise self.fault(error, None if place is None else FiredWindow(place.namespace, place.key)) from error
         self._state.touch(keys)
         self._emitter.flush()
 
@@ -217,20 +222,16 @@ class WindowOperator(WindowBase):
             self._drop_contents(state_window)
 
     def _emit(self, window: Any, state_window: Any, contents: Any) -> None:
-        parts = self._parts
-        context = self._window_context
-        context._window = self._function_state.current_key = window
-        key = self._state.current_key
+        parts, key = self._parts, self._state.current_key
         if parts.evictor is None:
-            results = parts.function.results(key, context, parts.contents.elements(contents))
-            self._emitter.add(results, window.max_timestamp())
+            self.call(window, key, parts.contents.elements(contents))
             return
+        context = self._window_context
         kept = parts.evictor.evict_before(list(contents), len(contents), window, context)
-        results = parts.function.results(key, context, [value for value, _ in kept])
-        self._emitter.add(results, window.max_timestamp())
-        kept = parts.evictor.evict_after(kept, len(kept), window, context)
+        self.call(window, key, [value for value, _ in kept])
+        kept = parts.evictor.evict_after(list(kept), len(kept), window, context)
         if kept:
-            self._stored[key][state_window] = kept
+            self._stored[key][state_window] = list(kept)
         else:
             self._drop_contents(state_window)
 
@@ -268,8 +269,7 @@ class WindowOperator(WindowBase):
         self._trigger_context.window = window
         self._parts.trigger.clear(window, self._trigger_context)
         if self._parts.function.clears:
-            self._window_context._window = self._function_state.current_key = window
-            self._parts.function.clear(self._window_context)
+            self.call_clear(window, self._state.current_key)
         if self._merging is not None:
             merging = self._merging_windows()
             merging.retire(window)
@@ -308,7 +308,8 @@ class WindowOperator(WindowBase):
         """A window must not merge into one that is over: its results have been given."""
         over = self._cleanup_time(target) if self._event_time else target.max_timestamp()
         now = self.timers.watermark if self._event_time else self.timers.current_processing_time()
-        if over <= now:
+        # By the clock a window is over when its last millisecond has passed.
+        if over <= now if self._event_time else over < now:
             kind = "watermark" if self._event_time else "processing time"
             raise RuntimeError(
                 f"the windows of {self._parts.assigner!r} merge into {target!r}, which ended before the {kind} {now}"

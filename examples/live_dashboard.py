@@ -1,0 +1,159 @@
+"""A day in a shop, live: views and visitors by the hour, the hottest items of the last hour, and what came too late.
+
+One job, made of page_views.py, unique_visitors.py and hot_items.py: it reads the records once, and four branches of windows work on
+them. They come out of order; watermarks say when a window is complete, so the totals are the same each time.
+
+On a terminal there is a live table, elsewhere a line for each hour.
+"""
+
+from _user_behaviour import HOUR, clock, shop_day
+from hot_items import hot_items
+from page_views import page_views
+from rich.bar import Bar
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from unique_visitors import unique_visitors
+
+from flintstream.common import Configuration
+from flintstream.datastream import StreamExecutionEnvironment
+
+RECORDS = 300_000
+SKETCH = "HyperLogLog"
+
+
+def results(env):
+    """All results in one stream: (what, time, value)."""
+    behaviour = shop_day(env, RECORDS)
+    views, late = page_views(behaviour)
+    exact, sketched = (unique_visitors(behaviour, way) for way in ("exact", SKETCH))
+    return views.map(lambda count: ("views", *count)).union(
+        exact.map(lambda count: ("visitors", count[0], count[2])),
+        sketched.map(lambda count: (SKETCH, count[0], count[2])),
+        hot_items(behaviour, 5).map(lambda ranking: ("hottest", *ranking)),
+        late.map(lambda view: ("late", view.time, view)),
+    )
+
+
+class Dashboard:
+    """What has come so far, and how it looks."""
+
+    def __init__(self):
+        self.progress = None
+        self.hours = {}
+        self.ranking = 0, []
+        self.rankings = 0
+        self.late = 0
+        self.told = 0
+
+    def take(self, what, time, value):
+        if what == "late":
+            self.late += 1
+        elif what == "hottest":
+            self.rankings += 1
+            self.ranking = max(self.ranking, (time, value))
+            self.hours.setdefault(time - HOUR, {})[what] = value
+        else:
+            self.hours.setdefault(time, {})[what] = value
+
+    def complete(self):
+        """The hours of which everything has come, the first of them first: (time, results)."""
+        whole = {"views", "visitors", SKETCH, "hottest"}
+        return [(time, found) for time, found in sorted(self.hours.items()) if found.keys() == whole]
+
+    # --- as lines ---
+
+    def new_lines(self):
+        """A line for each hour that is complete and has not been told yet."""
+        new = self.complete()[self.told :]
+        self.told += len(new)
+        for time, found in new:
+            item, views = found["hottest"][0]
+            yield (
+                f"{clock(time)} - {clock(time + HOUR)} {found['views']:8,} views {found['visitors']:7,} visitors "
+                f"({SKETCH} {found[SKETCH]:6,})   hottest: {item} {views:,}"
+            )
+
+    def summary(self):
+        hours = [found for _, found in self.complete()]
+        views = sum(found["views"] for found in hours)
+        off = max(abs(found[SKETCH] / found["visitors"] - 1) for found in hours)
+        epochs = self.progress.epochs
+        seconds = sum(epoch.seconds for epoch in epochs)
+        fastest = max(epoch.records / epoch.seconds for epoch in epochs)
+        records = self.progress.records_in
+        return [
+            f"{views:,} views were in time for their hour; {self.late:,} came too late and went to a side output.",
+            f"{3 * len(hours) + self.rankings:,} windows: {len(hours)} hours, each for views, visitors and {SKETCH}, and "
+            f"{self.rankings} last hours, one every five minutes.",
+            f"{SKETCH} was off by {off:.1%} at most, and never holds more than 4 kB.",
+            f"{records:,} records in {seconds:.1f} s, {len(epochs)} epochs on Spark: {records / seconds:,.0f} records a "
+            f"second, {fastest:,.0f} in the fastest epoch.",
+            "Go on: `flint demo --list` has more programs, docs/guide/windows.md tells how windows work.",
+        ]
+
+    # --- as tables ---
+
+    def __rich__(self):
+        """What is shown while the job runs: the last hours only, so that it fits on every terminal."""
+        sides = Table.grid(padding=(0, 3))
+        sides.add_row(self.table(self.complete()[-10:]), self.hottest())
+        return Group(sides, self.status())
+
+    def table(self, hours):
+        largest = max((found["views"] for _, found in hours), default=1)
+        table = Table(box=SIMPLE_HEAD, title="By the hour")
+        for name in ("hour", "views", "", "visitors", SKETCH):
+            table.add_column(name, justify="right" if name else "left", min_width=5 if name else 24)
+        for time, found in hours:
+            views = found["views"]
+            bar = Bar(largest, 0, views, width=24, color="cyan")
+            table.add_row(clock(time), f"{views:,}", bar, f"{found['visitors']:,}", f"{found[SKETCH]:,}")
+        return table
+
+    def hottest(self):
+        end, items = self.ranking
+        table = Table(box=SIMPLE_HEAD, title=f"Hottest {clock(max(end - HOUR, 0))} - {clock(end)}")
+        for name in ("item", "views", ""):
+            table.add_column(name, justify="right" if name == "views" else "left", min_width=16)
+        for item, views in items:
+            table.add_row(item, f"{views:,}", Bar(items[0][1], 0, views, width=16, color="yellow"))
+        return table
+
+    def status(self):
+        if self.progress is None or not self.progress.epochs:
+            return "  waiting for the first records"
+        last = self.progress.epochs[-1]
+        return (
+            f"  {self.progress.records_in:,} records, {last.records / last.seconds:,.0f} a second · "
+            f"{3 * len(self.complete()) + self.rankings:,} windows · {self.late:,} late"
+        )
+
+
+def main():
+    console = Console()
+    # Instead of the line by which every job shows its progress on a terminal.
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration().set_string("flint.progress", "false"))
+    env.set_parallelism(2)
+    print(f"A day in a shop, {RECORDS:,} records. Spark starts first, which takes a few seconds.", flush=True)
+    dashboard = Dashboard()
+    with results(env).execute_and_collect("a day in a shop") as stream:
+        dashboard.progress = stream.get_job_client()._master.progress  # the engine's own numbers
+        if console.is_terminal:
+            with Live(dashboard, console=console, transient=True):
+                for result in stream:
+                    dashboard.take(*result)
+            console.print(dashboard.table(dashboard.complete()))
+        else:
+            for result in stream:
+                dashboard.take(*result)
+                for line in dashboard.new_lines():
+                    print(line, flush=True)
+    print()
+    for line in dashboard.summary():
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
