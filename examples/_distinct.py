@@ -34,8 +34,8 @@ class ExactSet:
 class BloomFilter:
     """A field of bits, of which each value sets some: its hash says which. The same value sets the same bits.
 
-    How many values there were follows from how many bits are set: of n values with k bits each, a bit of m stays unset with a
-    probability of exp(-k n / m).
+    How many values there were follows from how many bits are set: of m bits, each stays unset with a probability of
+    exp(-k n / m) when n values have set k each.
     """
 
     def __init__(self, bits=1 << 16, hashes=3):

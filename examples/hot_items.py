@@ -1,19 +1,18 @@
 """The three items most viewed in the last hour, every five minutes: sliding windows, then a ranking by an event-time timer.
 
-A sliding window counts the views of each item. The count is one number, kept as the views come; a window function behind it adds
-which window it belongs to. The counts of one window, of all items, then meet under one key, the end of the window, and wait for a timer:
-when the watermark has passed that time, all of them are there.
+A sliding window counts the views of each item. The count is one number, kept as the views come; a window function behind it
+says which window it belongs to. The counts of all items in one window then meet under one key, the end of that window, and
+wait for a timer: when the watermark has passed that time, all of them are there.
 
     flint demo hot_items
 """
 
 from _user_behaviour import HOUR, clock, shop_day, views_of
-from page_views import Count
-
 from flintstream.common import Time, Types
 from flintstream.datastream import KeyedProcessFunction, ProcessWindowFunction, StreamExecutionEnvironment
 from flintstream.datastream.state import ListStateDescriptor
 from flintstream.datastream.window import SlidingEventTimeWindows
+from page_views import Count
 
 RECORDS = 50_000
 MOST = 3

@@ -1,14 +1,13 @@
 """Page views by the hour, over records that come out of order: tumbling event-time windows in two steps.
 
-The first step counts in parallel: views of an hour are spread over some keys. Its results carry the time of their window, so
-they fall into the same hour again, where the second step adds them up. A view that comes when its hour is over goes to a side
-output and is counted there.
+The first step counts in parallel: views of an hour are spread over some keys. Its results carry the time of their window,
+so they fall into the same hour again, where the second step adds them up. A view that comes when its hour is over goes to a
+side output and is counted there.
 
     flint demo page_views
 """
 
 from _user_behaviour import HOUR, clock, shop_day, views_of
-
 from flintstream.common import Time, Types
 from flintstream.datastream import OutputTag, StreamExecutionEnvironment
 from flintstream.datastream.functions import AggregateFunction, FilterFunction, ProcessAllWindowFunction

@@ -1,15 +1,14 @@
 """Unique visitors by the hour, in three ways: exactly, with a Bloom filter, and with HyperLogLog.
 
-What has been seen is the accumulator of a window, one for each of some keys, and is merged at the end of the hour. A set must
-hold every visitor; the other two stay as large as they are and come close: 8 kB and 4 kB here, whether there are a thousand
-visitors or a million (for which the Bloom filter should be larger).
+What has been seen is the accumulator of a window, one for each of some keys, and is merged at the end of the hour. A set
+must hold every visitor. The other two stay as small as they are, 8 kB and 4 kB here, and come close: HyperLogLog for
+millions too, for which the Bloom filter would have to be larger.
 
     flint demo unique_visitors
 """
 
 from _distinct import BloomFilter, ExactSet, HyperLogLog
 from _user_behaviour import clock, shop_day
-
 from flintstream.common import Time, Types
 from flintstream.datastream import StreamExecutionEnvironment
 from flintstream.datastream.functions import AggregateFunction, ProcessAllWindowFunction

@@ -8,8 +8,8 @@ In another one:
 
     flint demo windowed_word_count localhost 9999
 
-Without a host and a port the program serves itself some lines of a poem, and ends when all words are counted. The poet stays on the
-line until then: a window by the clock that is not over when the other side hangs up gives no result.
+Without a host and a port the program serves itself some lines of a poem, and ends when all words are counted. The poet
+stays on the line until then: a window by the clock that is not over when the other side hangs up gives no result.
 """
 
 import socket
@@ -70,10 +70,11 @@ def main(host, port, words=None):
 def recite(server):
     """Sends the poem to the first who connects, a line every half second."""
     connection, _ = server.accept()
-    for line in POEM.splitlines():
-        connection.sendall(f"{line}\n".encode())
-        time.sleep(0.5)
-    connection.recv(1)  # Nobody sends anything: this waits until the program hangs up.
+    with connection:
+        for line in POEM.splitlines():
+            connection.sendall(f"{line}\n".encode())
+            time.sleep(0.5)
+        connection.recv(1)  # Nobody sends anything: this waits until the program hangs up.
 
 
 if __name__ == "__main__":

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import runpy
 import socket
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from flintstream.cli.demos import find_demos
 from flintstream.testing import OneInputOperatorHarness, TwoInputOperatorHarness
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-@pytest.fixture
-def run(spark, capsys, monkeypatch):
-    """Runs an example as a program, on the shared Spark; gives the lines that it prints."""
-
-    def run(name, *arguments):
-        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
-        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
-        return capsys.readouterr().out.splitlines()
-
-    return run
 
 
 def example(name):
@@ -35,8 +20,9 @@ def example(name):
 
 
 def test_every_example_has_a_test():
-    here = Path(__file__).read_text()
-    assert [path.stem for path in EXAMPLES.glob("*.py") if f'run("{path.stem}"' not in here] == []
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    programs = [path.stem for path in EXAMPLES.glob("*.py") if not path.name.startswith("_")]
+    assert [name for name in programs if f'run("{name}"' not in tests] == []
 
 
 def test_word_count_in_three_styles(run):
@@ -311,16 +297,6 @@ def test_order_payments(run):
         "paid> order 1, tea: 4 of 4 after 15 minutes",
         "paid> order 2, cake: 7 of 7 after 7 minutes",
     ]
-
-
-def test_the_demonstration_counts_every_click(spark, capsys):
-    program = runpy.run_path(str(find_demos()["page_views"].path), run_name="page_views")
-    program["main"].__globals__["CLICKS"] = 20_000
-    program["main"]()
-    printed = capsys.readouterr().out
-    assert re.search(r"all pages\s+20,000\s+100.0 %", printed)
-    assert re.search(r"/shoes/red\s+1,\d\d\d\s", printed)
-    assert "clicks a second" in printed
 
 
 def _serve(server, text):

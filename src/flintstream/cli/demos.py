@@ -1,4 +1,8 @@
-"""The demonstrations that ``flint demo`` runs: complete programs, one file each, shipped with the package."""
+"""The demonstrations that ``flint demo`` runs: the programs of ``examples/``, shipped with the package.
+
+``demo_programs`` is a link to that folder; a wheel has the files themselves in its place. A file whose name begins with an
+underscore is no program, but what some of them share.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from pathlib import Path
 __all__ = ["Demo", "find_demos"]
 
 _FOLDER = Path(__file__).parent / "demo_programs"
-_FIRST = "page_views"
+_FIRST = "live_dashboard"
 
 
 @dataclass(frozen=True)

@@ -76,11 +76,12 @@ def info(
     _run(script, arguments, _with_parallelism(settings, parallelism), pyflink=pyflink, plan_only=True)
 
 
-@cli.command()
-@click.argument("name", required=False)
+@cli.command(context_settings=_PASS_ON)
 @click.option("-l", "--list", "list_only", is_flag=True, help="Only list the demonstrations.")
-def demo(name: str | None, list_only: bool) -> None:
-    """Runs the demonstration NAME, or the first one."""
+@click.argument("name", required=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def demo(name: str | None, arguments: tuple[str, ...], list_only: bool) -> None:
+    """Runs the demonstration NAME with ARGUMENTS, or the first one."""
     demos = find_demos()
     if not demos:
         raise click.ClickException("no demonstration is installed.")
@@ -90,7 +91,7 @@ def demo(name: str | None, list_only: bool) -> None:
     chosen = name or next(iter(demos))
     if chosen not in demos:
         raise click.ClickException(f"there is no demonstration {chosen!r}; there are: {', '.join(demos)}.")
-    _run(demos[chosen].path, (), {})
+    _run(demos[chosen].path, arguments, {})
 
 
 def _print_demos(demos: dict[str, Demo]) -> None:

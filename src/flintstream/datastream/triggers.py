@@ -130,11 +130,9 @@ class _ContinuousTrigger(_QuietTrigger[T, TimeWindow]):
     def _fire_time(self, ctx: Trigger.TriggerContext) -> ReducingState[int]:
         return cast("ReducingState[int]", ctx.get_partitioned_state(self.state_desc))
 
-    def _next(self, time: int, window: TimeWindow, state: ReducingState[int]) -> int | None:
-        """Remembers and returns when the window fires next: at the end of it at the latest; None behind that."""
+    def _next(self, time: int, window: TimeWindow, state: ReducingState[int]) -> int:
+        """Remembers and returns when the window fires next: at the end of it at the latest."""
         following = min(time + self.interval, window.max_timestamp())
-        if following <= time:
-            return None
         state.add(following)
         return following
 
@@ -201,9 +199,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
         fire_timestamp_state: ReducingState[int],
     ) -> None:
         """Sets the timer for an interval after `time`."""
-        following = self._next(time, window, fire_timestamp_state)
-        if following is not None:
-            ctx.register_event_time_timer(following)
+        ctx.register_event_time_timer(self._next(time, window, fire_timestamp_state))
 
 
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
@@ -228,7 +224,8 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
         if state.get() != time:
             return TriggerResult.CONTINUE
         state.clear()
-        self.register_next_fire_timestamp(time, window, ctx, state)
+        if time < window.max_timestamp():
+            self.register_next_fire_timestamp(time, window, ctx, state)
         return TriggerResult.FIRE
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
@@ -254,9 +251,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
         fire_timestamp_state: ReducingState[int],
     ) -> None:
         """Sets the timer for an interval after `time`."""
-        following = self._next(time, window, fire_timestamp_state)
-        if following is not None:
-            ctx.register_processing_time_timer(following)
+        ctx.register_processing_time_timer(self._next(time, window, fire_timestamp_state))
 
 
 class CountTrigger(_QuietTrigger[T, CountWindow]):

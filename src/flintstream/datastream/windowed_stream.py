@@ -153,14 +153,14 @@ class _Windows:
     def apply(self, window_function: Any, output_type: OutputType = None) -> DataStream:
         """Calls a function with all records of each window: `windows.apply(Count())`."""
         if not isinstance(window_function, self._apply_kind):
-            raise TypeError(f"apply: expected a {self._apply_kind.__name__}, got {window_function!r}")
+            raise TypeError(f"apply: expected {_named(self._apply_kind)}, got {window_function!r}")
         declared = declared_output_type("apply", output_type)
         return self._windows("apply", ListContents(), window_function, declared, None)
 
     def process(self, process_window_function: Any, output_type: OutputType = None) -> DataStream:
         """Calls a function with all records of each window, and a context: `windows.process(Report())`."""
         if not isinstance(process_window_function, self._process_kind):
-            raise TypeError(f"process: expected a {self._process_kind.__name__}, got {process_window_function!r}")
+            raise TypeError(f"process: expected {_named(self._process_kind)}, got {process_window_function!r}")
         declared = declared_output_type("process", output_type)
         return self._windows("process", ListContents(), process_window_function, declared, None)
 
@@ -209,8 +209,8 @@ class _Windows:
             return Process(function, self._with_keys, type(function).clear is not self._process_kind.clear)
         if isinstance(function, self._apply_kind):
             return Apply(function, self._with_keys)
-        names = f"{self._apply_kind.__name__} or a {self._process_kind.__name__}"
-        raise TypeError(f"{method}: window_function must be a {names}, got {function!r}")
+        kinds = f"{_named(self._apply_kind)} or {_named(self._process_kind)}"
+        raise TypeError(f"{method}: window_function must be {kinds}, got {function!r}")
 
 
 class WindowedStream(_Windows):
@@ -233,3 +233,8 @@ class AllWindowedStream(_Windows):
 
     def _finish(self, stream: DataStream) -> DataStream:
         return stream.force_non_parallel()
+
+
+def _named(kind: type[Any]) -> str:
+    name = kind.__name__
+    return f"{'an' if name.startswith('A') else 'a'} {name}"

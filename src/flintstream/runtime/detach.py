@@ -8,11 +8,13 @@ batches here, so such results are copied when they are emitted; numbers, strings
 from __future__ import annotations
 
 import copy
+import dataclasses
 import datetime
 import decimal
 import pickle
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from enum import Enum
 from typing import Any
 
 from flintstream.common.output_tag import OutputTag
@@ -38,9 +40,36 @@ _PLAIN = frozenset(
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value cannot change: a number, a string and the like, or a tuple of such."""
+    """Whether a value cannot change: a number, a string and the like, or a tuple, named tuple or frozen dataclass of such."""
     kind = value.__class__
-    return kind in _PLAIN or (kind is tuple and all(map(is_plain, value)))
+    if kind in _PLAIN:
+        return True
+    if kind is tuple:
+        return all(map(is_plain, value))
+    parts = _PARTS.get(kind, _UNKNOWN)
+    if parts is _UNKNOWN:
+        parts = _PARTS[kind] = _parts_of(kind)
+    return parts is not None and all(map(is_plain, parts(value)))
+
+
+_UNKNOWN: Any = object()
+_PARTS: dict[type, Callable[[Any], Iterable[Any]] | None] = {}
+"""Class to what gives the parts of an object that decide whether it can change; None if it can in any case."""
+
+
+def _parts_of(kind: type) -> Callable[[Any], Iterable[Any]] | None:
+    if issubclass(kind, Enum):
+        return _none
+    if issubclass(kind, tuple) and hasattr(kind, "_fields") and kind.__dictoffset__ == 0:
+        return tuple.__iter__
+    if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        names = [field.name for field in dataclasses.fields(kind)]
+        return lambda value: [getattr(value, name) for name in names]
+    return None
+
+
+def _none(value: Any) -> Iterable[Any]:
+    return ()
 
 
 def detached(value: Any) -> Any:

@@ -59,7 +59,7 @@ def add(left, right):
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
-data = [("a", 1, 1), ("b", 5, 2), ("a", 12, 3), ("c", 9, 4), ("b", 31, 5)]
+data = [("a", 1, 1), ("b", 5, 2), ("c", 9, 4), ("a", 12, 3), ("b", 31, 5)]
 stream = env.from_collection(
     data, Types.TUPLE([Types.STRING(), Types.LONG(), Types.INT()])
 ).assign_timestamps_and_watermarks(strategy)

@@ -10,6 +10,7 @@ from flintstream.datastream import (
     ProcessWindowFunction,
     StreamExecutionEnvironment,
 )
+from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 from flintstream.datastream.window import (
     EventTimeSessionWindows,
     EventTimeTrigger,
@@ -19,7 +20,6 @@ from flintstream.datastream.window import (
 )
 
 record = Types.TUPLE([Types.STRING(), Types.LONG()])
-late = OutputTag("late", record)
 
 
 class SecondField(TimestampAssigner):
@@ -50,9 +50,9 @@ class All(ProcessWindowFunction):
         pass
 
 
-def slowly(value):
+def slowly(position):
     time.sleep(0.15)
-    return value
+    return data[position]
 
 
 config = Configuration()
@@ -61,13 +61,15 @@ env = StreamExecutionEnvironment.get_execution_environment(config)
 env.set_parallelism(1)
 env.get_config().set_auto_watermark_interval(20)
 strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
-# Steps of the watermark come twice: it is there after the second record at the latest.
+# Steps of the watermark come three times: it is there after the third record at the latest.
 data = [
-    ("a", 100), ("b", 700), ("a", 1200), ("a", 1200), ("a", 300), ("b", 900), ("c", 400),
-    ("a", 1900), ("a", 1900), ("a", 500), ("b", 1100), ("a", 5000), ("a", 5000), ("a", 4900),
+    ("a", 100), ("b", 700), ("a", 1200), ("a", 1200), ("a", 1200), ("a", 300), ("b", 900), ("c", 400),
+    ("a", 1900), ("a", 1900), ("a", 1900), ("a", 500), ("b", 1100), ("a", 5000), ("a", 5000), ("a", 5000), ("a", 4900),
 ]  # fmt: skip
 keyed = (
-    env.from_collection(data, record)
+    env.from_source(
+        NumberSequenceSource(0, len(data) - 1), WatermarkStrategy.no_watermarks(), "positions", Types.LONG()
+    )
     .map(slowly, record)
     .assign_timestamps_and_watermarks(strategy)
     .key_by(lambda t: t[0], key_type=Types.STRING())
@@ -77,11 +79,13 @@ for label, assigner in [
     ("sliding", SlidingEventTimeWindows.of(Time.seconds(1), Time.milliseconds(500))),
     ("sessions", EventTimeSessionWindows.with_gap(Time.milliseconds(250))),
 ]:
-    windows = keyed.window(assigner).allowed_lateness(500).side_output_late_data(late)
-    results = windows.process(All(), Types.STRING())
+    late = OutputTag("late", Types.TUPLE([Types.STRING(), Types.LONG()]))
+    results = keyed.window(assigner).allowed_lateness(500).side_output_late_data(late).process(All(), Types.STRING())
     results.print(label)
     results.get_side_output(late).print(label + " late")
-    windows.aggregate(Count(), window_function=All(), output_type=Types.STRING()).print(label + " counted")
+    keyed.window(assigner).allowed_lateness(500).aggregate(
+        Count(), window_function=All(), output_type=Types.STRING()
+    ).print(label + " counted")
     keyed.window(assigner).trigger(PurgingTrigger.of(EventTimeTrigger.create())).allowed_lateness(500).process(
         All(), Types.STRING()
     ).print(label + " purged")

@@ -1,5 +1,5 @@
 # compare: sorted
-# BATCH mode: event-time windows, sessions and count windows over a bounded input; nothing is late, records come by time.
+# BATCH mode: event-time windows and count windows over a bounded input; nothing is late, records come by time.
 from flintstream.common import Time, Types, WatermarkStrategy
 from flintstream.common.watermark_strategy import TimestampAssigner
 from flintstream.datastream import (
@@ -10,7 +10,6 @@ from flintstream.datastream import (
     StreamExecutionEnvironment,
 )
 from flintstream.datastream.window import (
-    EventTimeSessionWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
@@ -61,10 +60,10 @@ keyed = (
 for label, windows in [
     ("tumbling", keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(10)))),
     ("sliding", keyed.window(SlidingEventTimeWindows.of(Time.milliseconds(10), Time.milliseconds(5)))),
-    ("sessions", keyed.window(EventTimeSessionWindows.with_gap(Time.milliseconds(8)))),
-    ("count", keyed.count_window(2)),
-    ("sliding count", keyed.count_window(3, 1)),
 ]:
+    windows.reduce(lambda left, right: (left[0] + right[0], right[1])).process(Stamp(), Types.STRING()).print(label)
+    windows.aggregate(Count(), window_function=All(), output_type=Types.STRING()).print(label + ", counted")
+for label, windows in [("count", keyed.count_window(2)), ("sliding count", keyed.count_window(3, 1))]:
     windows.process(All(), Types.STRING()).process(Stamp(), Types.STRING()).print(label)
     windows.aggregate(Count(), window_function=All(), output_type=Types.STRING()).print(label + ", counted")
 env.execute()

@@ -1,10 +1,11 @@
-# compare: exact
+# compare: sorted
 # ContinuousEventTimeTrigger fires whenever the watermark has passed another interval, and at the end of the window.
 import time
 
 from flintstream.common import Configuration, Time, Types, WatermarkStrategy
 from flintstream.common.watermark_strategy import TimestampAssigner
 from flintstream.datastream import ProcessWindowFunction, StreamExecutionEnvironment
+from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 from flintstream.datastream.window import ContinuousEventTimeTrigger, PurgingTrigger, TumblingEventTimeWindows
 
 
@@ -15,15 +16,16 @@ class SecondField(TimestampAssigner):
 
 class All(ProcessWindowFunction):
     def process(self, key, context, elements):
-        yield "%s %d %s" % (key, context.window().start, [value[1] for value in elements])
+        if key == "k":
+            yield "%s %d %s" % (key, context.window().start, [value[1] for value in elements])
 
     def clear(self, context):
         pass
 
 
-def slowly(value):
+def slowly(position):
     time.sleep(0.15)
-    return value
+    return data[position]
 
 
 config = Configuration()
@@ -32,17 +34,20 @@ env = StreamExecutionEnvironment.get_execution_environment(config)
 env.set_parallelism(1)
 env.get_config().set_auto_watermark_interval(20)
 strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
-# Each step comes twice: the watermark is there after the second record at the latest.
-data = [("k", t) for t in (10, 10, 120, 120, 240, 240, 390, 390, 450, 450)]
+# The records of "step" only move the watermark on, which is there before the next record of "k".
+data = []
+for t in (10, 50, 120, 240, 390, 750):
+    data += [("k", t), ("step", t), ("step", t), ("step", t)]
 keyed = (
-    env.from_collection(data, Types.TUPLE([Types.STRING(), Types.LONG()]))
+    env.from_source(
+        NumberSequenceSource(0, len(data) - 1), WatermarkStrategy.no_watermarks(), "positions", Types.LONG()
+    )
     .map(slowly, Types.TUPLE([Types.STRING(), Types.LONG()]))
     .assign_timestamps_and_watermarks(strategy)
     .key_by(lambda t: t[0], key_type=Types.STRING())
 )
 every = ContinuousEventTimeTrigger.of(Time.milliseconds(100))
 windows = TumblingEventTimeWindows.of(Time.milliseconds(400))
-keyed.window(windows).trigger(every).process(All(), Types.STRING()).print()
-env.execute()
-keyed.window(windows).trigger(PurgingTrigger.of(every)).process(All(), Types.STRING()).print()
+keyed.window(windows).trigger(every).process(All(), Types.STRING()).print("firing")
+keyed.window(windows).trigger(PurgingTrigger.of(every)).process(All(), Types.STRING()).print("purging")
 env.execute()

@@ -19,7 +19,8 @@ class SecondField(TimestampAssigner):
 
 class BySize(WindowAssigner):
     def assign_windows(self, element, timestamp, context):
-        return [TimeWindow(timestamp - timestamp % size, timestamp - timestamp % size + size) for size in element[2]]
+        starts = [(timestamp - timestamp % int(size), int(size)) for size in element[2].split()]
+        return [TimeWindow(start, start + size) for start, size in starts]
 
     def get_default_trigger(self, env):
         return EventTimeTrigger()
@@ -52,9 +53,9 @@ class Stamp(ProcessFunction):
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
-data = [("a", 1, [10]), ("a", 4, [10, 20]), ("b", 7, []), ("a", 12, [20, 5]), ("b", 16, [10]), ("a", 8, [20])]
+data = [("a", 1, "10"), ("a", 4, "10 20"), ("b", 7, ""), ("a", 12, "20 5"), ("b", 16, "10"), ("a", 8, "20")]
 keyed = (
-    env.from_collection(data, Types.TUPLE([Types.STRING(), Types.LONG(), Types.LIST(Types.LONG())]))
+    env.from_collection(data, Types.TUPLE([Types.STRING(), Types.LONG(), Types.STRING()]))
     .assign_timestamps_and_watermarks(strategy)
     .key_by(lambda t: t[0], key_type=Types.STRING())
 )

@@ -32,7 +32,7 @@ class Results(WindowFunction):
     def apply(self, key, window, inputs):
         inputs = list(inputs)
         if self.kind == "tuple":
-            yield key, len(inputs), None
+            yield key, len(inputs), "end"
         elif self.kind == "row":
             yield Row(name=key, values=[value[2] for value in inputs])
         elif self.kind == "map":
@@ -71,9 +71,9 @@ for label, kind, declared in [
 ]:
     results = windows.apply(Results(kind), declared)
     results.print(label)
-    results.map(seen, Types.STRING()).print(label + " seen")
+    results.rebalance().map(seen, Types.STRING()).print(label + " seen")
 pair = Types.ROW([Types.DOUBLE(), Types.INT()])
 means = windows.aggregate(Mean(), accumulator_type=Types.ROW([Types.INT(), Types.INT()]), output_type=pair)
 means.print("mean")
-means.map(seen, Types.STRING()).print("mean seen")
+means.rebalance().map(seen, Types.STRING()).print("mean seen")
 env.execute()

@@ -32,7 +32,7 @@ class Count(AggregateFunction):
 
 class Show(ProcessWindowFunction):
     def process(self, key, context, elements):
-        yield "%d %d %s" % (key, context.window().end, list(elements))
+        yield "%d %d %d" % (key, context.window().end, len(list(elements)))
 
     def clear(self, context):
         pass
@@ -40,7 +40,7 @@ class Show(ProcessWindowFunction):
 
 class ShowAll(ProcessAllWindowFunction):
     def process(self, context, elements):
-        yield "%d %s" % (context.window().end, list(elements))
+        yield "%d %d" % (context.window().end, len(list(elements)))
 
     def clear(self, context):
         pass
@@ -57,8 +57,9 @@ for label, assigner in [
     ("sliding", SlidingEventTimeWindows.of(Time.milliseconds(500), Time.milliseconds(250))),
     ("sessions", EventTimeSessionWindows.with_gap(Time.milliseconds(11))),
 ]:
-    keyed.window(assigner).aggregate(Count(), window_function=Show(), output_type=Types.STRING()).print(label)
-    stream.window_all(assigner).aggregate(Count(), window_function=ShowAll(), output_type=Types.STRING()).print(
-        label + " all"
-    )
+    keyed.window(assigner).process(Show(), Types.STRING()).print(label)
+    stream.window_all(assigner).process(ShowAll(), Types.STRING()).print("all-" + label)
+keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(500))).aggregate(Count(), output_type=Types.INT()).print(
+    "count"
+)
 env.execute()

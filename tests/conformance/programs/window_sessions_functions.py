@@ -1,5 +1,5 @@
 # compare: sorted
-# Sessions that merge with every kind of function, and the timestamps of their results.
+# Sessions that grow with every kind of function, and the timestamps of their results.
 from flintstream.common import Time, Types, WatermarkStrategy
 from flintstream.common.watermark_strategy import TimestampAssigner
 from flintstream.datastream import (
@@ -17,7 +17,7 @@ class SecondField(TimestampAssigner):
         return value[1]
 
 
-class Smallest(AggregateFunction):
+class CountNames(AggregateFunction):
     def create_accumulator(self):
         return {}
 
@@ -59,7 +59,7 @@ def longest(left, right):
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
-data = [("a", 0, "x"), ("a", 15, "yy"), ("b", 5, "x"), ("a", 8, "x"), ("b", 40, "zzz"), ("a", 60, "w"), ("b", 45, "x")]
+data = [("a", 0, "x"), ("a", 8, "yy"), ("b", 5, "x"), ("a", 15, "x"), ("b", 40, "zzz"), ("a", 60, "w"), ("b", 45, "x")]
 windows = (
     env.from_collection(data, Types.TUPLE([Types.STRING(), Types.LONG(), Types.STRING()]))
     .assign_timestamps_and_watermarks(strategy)
@@ -68,10 +68,10 @@ windows = (
 )
 windows.reduce(longest).process(Stamp(), Types.STRING()).print("reduce")
 windows.reduce(longest, Report(), Types.STRING()).process(Stamp(), Types.STRING()).print("reduce and process")
-windows.aggregate(Smallest(), output_type=Types.PICKLED_BYTE_ARRAY()).process(Stamp(), Types.STRING()).print(
+windows.aggregate(CountNames(), output_type=Types.PICKLED_BYTE_ARRAY()).process(Stamp(), Types.STRING()).print(
     "aggregate"
 )
-windows.aggregate(Smallest(), window_function=Report(), output_type=Types.STRING()).print("aggregate and process")
-windows.aggregate(Smallest(), window_function=Apply(), output_type=Types.STRING()).print("aggregate and apply")
+windows.aggregate(CountNames(), window_function=Report(), output_type=Types.STRING()).print("aggregate and process")
+windows.aggregate(CountNames(), window_function=Apply(), output_type=Types.STRING()).print("aggregate and apply")
 windows.apply(Apply(), Types.STRING()).process(Stamp(), Types.STRING()).print("apply")
 env.execute()

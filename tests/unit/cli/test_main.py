@@ -96,15 +96,31 @@ def test_the_scripts_exit_code_is_ours(tmp_path: Path) -> None:
 
 def test_demos_are_found_with_their_first_line(tmp_path: Path) -> None:
     (tmp_path / "alpha_beta.py").write_text('"""Shows something.\n\nMore.\n"""\n')
-    (tmp_path / "page_views.py").write_text('"""Counts."""\n')
+    (tmp_path / "live_dashboard.py").write_text('"""Counts."""\n')
     (tmp_path / "_helper.py").write_text("")
     found = demos.find_demos(tmp_path)
-    assert list(found) == ["page_views", "alpha_beta"]
+    assert list(found) == ["live_dashboard", "alpha_beta"]
     assert found["alpha_beta"].summary == "Shows something."
 
 
+def test_every_example_is_a_demo_and_nothing_else_is() -> None:
+    examples = Path(__file__).parents[3] / "examples"
+    found = demos.find_demos()
+    assert next(iter(found)) == "live_dashboard"
+    assert sorted(found) == sorted(path.stem for path in examples.glob("*.py") if not path.name.startswith("_"))
+    assert all(demo.summary.endswith((".", ":")) for demo in found.values())
+
+
 def test_demo_lists_and_refuses_unknown_names() -> None:
-    assert "word_count" in flint("demo", "--list").output
+    listed = flint("demo", "--list").output
+    for name in ("live_dashboard", "page_views", "unique_visitors", "hot_items", "windowed_word_count", "word_count"):
+        assert name in listed
     result = flint("demo", "nothing")
     assert result.exit_code == 1
-    assert "there is no demonstration 'nothing'; there are: page_views, word_count" in result.output
+    assert "there is no demonstration 'nothing'; there are: live_dashboard, " in result.output
+
+
+def test_demo_gives_the_program_its_arguments(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flintstream.cli.main.find_demos", lambda: {"job": demos.Demo("job", "", job)})
+    assert flint("demo", "job", "localhost", "-p", "9").output.startswith('["__main__", ["localhost", "-p", "9"]')
+    assert flint("demo").output.startswith('["__main__", []')

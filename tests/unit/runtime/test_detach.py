@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
 import pytest
 
 from flintstream.common import Row, Types
@@ -109,3 +113,36 @@ def test_what_cannot_change_is_not_copied():
     assert detached(value) is value
     assert not is_plain(("a", [1]))
     assert not is_plain(Row(1))
+
+
+class Point(NamedTuple):
+    x: int
+    names: object
+
+
+@dataclass(frozen=True)
+class Frozen:
+    x: int
+    names: object
+
+
+@dataclass
+class Thawed:
+    x: int
+
+
+class Colour(Enum):
+    RED = 1
+
+
+@pytest.mark.parametrize("kind", [Point, Frozen])
+def test_objects_that_cannot_change_need_no_copy(kind):
+    plain, holding = kind(1, ("a", Colour.RED)), kind(1, ["a"])
+    assert detached(plain) is plain
+    copied = detached(holding)
+    assert copied == holding and copied is not holding and copied.names is not holding.names
+
+
+def test_objects_that_can_change_are_copied():
+    thawed = Thawed(1)
+    assert not is_plain(thawed) and detached(thawed) is not thawed

@@ -196,7 +196,7 @@ class AlignedWindowOperator(WindowBase):
                 self._remember(start, self._waiting)
             else:
                 self._remember(start, self._fired)
-                self._emit_again(start, key)
+                self._emit_again(start, key, timestamp)
         return True
 
     def _remember(self, start: int, heap: list[int]) -> None:
@@ -311,11 +311,12 @@ class AlignedWindowOperator(WindowBase):
         except Exception as error:
             raise self.fault(error, window) from error
 
-    def _emit_again(self, start: int, key: Any) -> None:
-        """A late record lets a window of its key fire again."""
+    def _emit_again(self, start: int, key: Any, timestamp: int) -> None:
+        """A late record lets a window of its key fire again; the results carry its timestamp."""
         shared = start >= self._shared_from
         contents = self._panes.of_key(start, key) if shared else self._windows[start][key]
-        self.call(self._make_window(start, start + self._size), key, self._parts.contents.elements(contents))
+        window = self._make_window(start, start + self._size)
+        self.call(window, key, self._parts.contents.elements(contents), timestamp)
 
     # --- checkpoints ---
 

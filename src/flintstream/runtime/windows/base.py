@@ -54,7 +54,8 @@ class WindowParts:
                 closer()
 
     def _functions(self) -> list[Any]:
-        functions = [*self.contents.functions, *getattr(self.function, "functions", ()), self.function.function]
+        of_results = [*getattr(self.function, "functions", ()), self.function.function]
+        functions = [self.assigner, *self.contents.functions, *of_results]
         return [function for function in functions if function is not None]
 
 
@@ -96,7 +97,7 @@ class WindowEmitter:
         self._times: list[int] = []
 
     def add(self, results: Iterable[Any], timestamp: int) -> None:
-        """Takes the results of a window function, which carry the greatest timestamp of the window."""
+        """Takes the results of a window function, which carry one timestamp."""
         detach, values, times, tag_class = self._detach, self._values, self._times, OutputTag
         for result in results:
             if result.__class__ is tuple and result and result[0].__class__ is tag_class:
@@ -161,13 +162,18 @@ class WindowBase(FunctionOperator):
         self._late = self.context.runtime_context.get_metrics_group().counter(LATE_RECORDS)
         super().open()
 
-    def call(self, window: Any, key: Any, elements: list[Any]) -> None:
-        """Calls the window function for a key and gathers its results."""
+    def call(self, window: Any, key: Any, elements: list[Any], timestamp: int | None = None) -> None:
+        """Calls the window function for a key and gathers its results.
+
+        They carry the time of what made the window fire: a record, a timer, or, without `timestamp`, its own end.
+        """
+        if timestamp is None:
+            timestamp = window.max_timestamp()
         context = self._window_context
         context._window = self._function_state.current_key = window
         self._state.current_key = key
         try:
-            self._emitter.add(self._parts.function.results(key, context, elements), window.max_timestamp())
+            self._emitter.add(self._parts.function.results(key, context, elements), timestamp)
         except Exception as error:
             raise self.fault(error, FiredWindow(window, key)) from error
 

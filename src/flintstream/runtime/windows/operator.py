@@ -141,7 +141,7 @@ class WindowOperator(WindowBase):
         entries[state_window] = parts.contents.add(entries.get(state_window, MISSING), element)
         self._trigger_context.window = window
         decision = parts.trigger.on_element(record, timestamp, window, self._trigger_context)
-        self._obey(decision, window, state_window)
+        self._obey(decision, window, state_window, timestamp)
         self._set_cleanup_timer(window)
 
     # --- time ---
@@ -206,29 +206,30 @@ class WindowOperator(WindowBase):
                 return  # A timer of a window that has merged into another one.
         self._trigger_context.window = window
         ask = parts.trigger.on_event_time if event else parts.trigger.on_processing_time
-        self._obey(ask(timestamp, window, self._trigger_context), window, state_window)
+        self._obey(ask(timestamp, window, self._trigger_context), window, state_window, timestamp)
         if event == self._event_time and timestamp == self._cleanup_time(window):
             self._clean(window, state_window)
 
     # --- windows ---
 
-    def _obey(self, decision: Any, window: Any, state_window: Any) -> None:
+    def _obey(self, decision: Any, window: Any, state_window: Any, timestamp: int) -> None:
+        """Does what the trigger has decided; `timestamp` is that of the record or timer that it was asked about."""
         if decision.is_fire():
             entries = self._stored.get(self._state.current_key)
             contents = MISSING if entries is None else entries.get(state_window, MISSING)
             if contents is not MISSING:
-                self._emit(window, state_window, contents)
+                self._emit(window, state_window, contents, timestamp)
         if decision.is_purge():
             self._drop_contents(state_window)
 
-    def _emit(self, window: Any, state_window: Any, contents: Any) -> None:
+    def _emit(self, window: Any, state_window: Any, contents: Any, timestamp: int) -> None:
         parts, key = self._parts, self._state.current_key
         if parts.evictor is None:
-            self.call(window, key, parts.contents.elements(contents))
+            self.call(window, key, parts.contents.elements(contents), timestamp)
             return
         context = self._window_context
         kept = parts.evictor.evict_before(list(contents), len(contents), window, context)
-        self.call(window, key, [value for value, _ in kept])
+        self.call(window, key, [value for value, _ in kept], timestamp)
         kept = parts.evictor.evict_after(list(kept), len(kept), window, context)
         if kept:
             self._stored[key][state_window] = list(kept)
@@ -305,12 +306,12 @@ class WindowOperator(WindowBase):
                 entries[state_window] = contents if before is MISSING else self._parts.contents.merge(before, contents)
 
     def _check_merged(self, target: Any) -> None:
-        """A window must not merge into one that is over: its results have been given."""
-        over = self._cleanup_time(target) if self._event_time else target.max_timestamp()
-        now = self.timers.watermark if self._event_time else self.timers.current_processing_time()
-        # By the clock a window is over when its last millisecond has passed.
-        if over <= now if self._event_time else over < now:
-            kind = "watermark" if self._event_time else "processing time"
+        """A window must not merge into one that is over: its results have been given.
+
+        Not by the clock, which goes on between a record's window and this look at it.
+        """
+        now = self.timers.watermark
+        if self._is_late(target):
             raise RuntimeError(
-                f"the windows of {self._parts.assigner!r} merge into {target!r}, which ended before the {kind} {now}"
+                f"the windows of {self._parts.assigner!r} merge into {target!r}, which ended before the watermark {now}"
             )

@@ -8,15 +8,15 @@ grows with each window. Then a window costs three merges a key, however many pan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain
 from typing import Any
 
 from flintstream.runtime.detach import _PLAIN as PLAIN
-from flintstream.runtime.detach import detached
+from flintstream.runtime.detach import detached, is_plain
 from flintstream.runtime.windows.contents import MISSING, Cell, WindowContents
 
-Merge = Callable[[Any, Any], Any]
+PLAIN_OR_TUPLE = PLAIN | {tuple}
 
 
 class SharedPanes:
@@ -27,6 +27,10 @@ class SharedPanes:
         self._size, self._slide, self._pane = size, slide, pane
         self.cells: dict[int, Cell] = {}
         """The start of a pane to the contents of its keys."""
+        self._copies = False
+        """Whether contents are copied before they are merged: as soon as some were seen that can change."""
+        self._plain: set[int] = set()
+        """Panes whose contents cannot."""
         self.forget_merges()
 
     def forget_merges(self) -> None:
@@ -48,6 +52,7 @@ class SharedPanes:
         """Adds a record to any pane."""
         cell = self.cell(low)
         cell[key] = self._contents.add(cell.get(key, MISSING), value)
+        self._plain.discard(low)
         if self._front and low < self._merged_to:
             self._stale.add(key)
 
@@ -56,6 +61,7 @@ class SharedPanes:
         self._front.pop(start, None)
         for low in range(start, start + self._slide, self._pane):
             self.cells.pop(low, None)
+            self._plain.discard(low)
 
     def keys(self, start: int) -> Iterable[Any]:
         """The keys of a window."""
@@ -79,7 +85,7 @@ class SharedPanes:
         else:
             self._turn(start)
         result = self._front.pop(start)
-        self._merge_into(result, self._back)
+        self._merge_into(result, self._looked_at(self._back))
         for key in self._stale:
             contents = self.of_key(start, key)
             if contents is not MISSING:
@@ -96,8 +102,8 @@ class SharedPanes:
         self._merged_to = start + self._size
         running: Cell = {}
         for low in range(self._merged_to - self._pane, start - 1, -self._pane):
-            earlier = _copy(self.cells.get(low, {}))
-            self._merge_into(earlier, running)
+            earlier = self._copy(self._pane_at(low))
+            self._merge_into(earlier, self._looked_at(running))
             running = earlier
             if (low - start) % self._slide == 0:
                 self._front[low] = running
@@ -105,34 +111,47 @@ class SharedPanes:
     def _extend(self, end: int) -> None:
         """Takes the panes into the running merge that have ended since the window before."""
         for low in range(self._merged_to, end, self._pane):
-            self._merge_into(self._back, self.cells.get(low, {}))
+            self._merge_into(self._back, self._pane_at(low))
         self._merged_to = end
 
     def _merge_into(self, target: Cell, other: Cell) -> None:
         """Merges contents of `other` into those of `target`, key by key; `other` stays as it is."""
         merge, get = self._contents.merge, target.get
-        if not all_plain(other.values()):
-            other = _copy(other)
-        for key, contents in other.items():
+        for key, contents in (self._copy(other) if self._copies else other).items():
             before = get(key, MISSING)
             target[key] = contents if before is MISSING else merge(before, contents)
 
-
-def _copy(cell: Cell) -> Cell:
-    """The contents, copied where they can change: merging may reuse either side, and so may what makes the result."""
-    if all_plain(cell.values()):
+    def _copy(self, cell: Cell) -> Cell:
+        """The contents, copied where they can change: merging may reuse either side, and so may what makes the result."""
+        if self._copies:
+            return {key: detached(contents) for key, contents in cell.items()}
         return dict(cell)
-    return {key: detached(contents) for key, contents in cell.items()}
+
+    def _pane_at(self, low: int) -> Cell:
+        """The contents of a pane, all of which were looked at whether they can change."""
+        cell = self.cells.get(low, {})
+        if not self._copies and low not in self._plain:
+            self._plain.add(low)
+            self._copies = not all_plain(cell.values())
+        return cell
+
+    def _looked_at(self, cell: Cell) -> Cell:
+        """Contents that were merged, which are of the kind of what they were merged from: a glance does."""
+        if cell and not self._copies:
+            kinds = set(map(type, cell.values()))
+            self._copies = not kinds <= PLAIN_OR_TUPLE or not is_plain(next(reversed(cell.values())))
+        return cell
 
 
 def all_plain(values: Collection[Any]) -> bool:
     """Whether none of the values can change. As `is_plain` for each, but with no Python call for any of them."""
-    while values:
-        kinds = set(map(type, values))
-        if kinds <= PLAIN:
-            return True
-        if not kinds <= PLAIN | {tuple}:
+    kinds = set(map(type, values))
+    while not kinds <= PLAIN:
+        if not kinds <= PLAIN_OR_TUPLE:
             return False
-        tuples = values if kinds == {tuple} else [value for value in values if value.__class__ is tuple]
-        values = list(chain.from_iterable(tuples))
+        if len(kinds) > 1:
+            values = [value for value in values if value.__class__ is tuple]
+        kinds = set(map(type, chain.from_iterable(values)))
+        if tuple in kinds:
+            values = list(chain.from_iterable(values))
     return True

@@ -14,30 +14,53 @@ from typing import Any
 from flintstream.runtime.detach import detached
 from flintstream.runtime.windows.contents import MISSING, WindowContents
 
-_RECORDS = 8
-_BATCHES = 16
+_SAMPLE = 8
+_ENOUGH = 1000
 
 
 class SharingTrial:
-    """Looks at batches until one tells whether the contents can be merged."""
+    """Gathers records until they tell whether the contents can be merged; then, or when there are enough, it is decided."""
 
     def __init__(self, contents: WindowContents) -> None:
         self._contents = contents
-        self._batches = 0
+        self._keys: list[Any] = []
+        self._values: list[Any] = []
+        self._next = 1
+        """How many records there must be for the next try: twice as many as at the last one."""
 
     def verdict(self, keys: list[Any], values: list[Any]) -> bool | None:
-        """Whether panes may be shared; None if these records do not tell, and others might."""
-        self._batches += 1
-        ((chosen, _),) = Counter(keys).most_common(1)
-        sample = [value for key, value in zip(keys, values) if key == chosen][:_RECORDS]
-        while len(sample) < 4:
-            sample = sample * 2
+        """Whether panes may be shared, now that these records have come; None if that is not clear yet."""
+        room = _ENOUGH - len(self._keys)
+        self._keys += keys[:room]
+        self._values += values[:room]
+        enough = len(self._keys) >= _ENOUGH
+        if len(self._keys) < self._next and not enough:
+            return None
+        self._next = 2 * len(self._keys)
+        sample, differ = self._sample()
         try:
             told = self._try(sample)
         except Exception:
             # A record that the function does not like fails once more where it is added.
             return False
-        return False if told is None and self._batches >= _BATCHES else told
+        if told and not differ and not enough:
+            return None  # The order of equal records tells nothing.
+        return False if told is None and enough else told
+
+    def _sample(self) -> tuple[list[Any], bool]:
+        """Records of one key, at least four: of a key with different ones if there is any, and whether there is."""
+        first: dict[Any, Any] = {}
+        for key, value in zip(self._keys, self._values):
+            if first.setdefault(key, value) != value:
+                break
+        else:
+            ((key, _),) = Counter(self._keys).most_common(1)
+        found = [value for owner, value in zip(self._keys, self._values) if owner == key]
+        different = [value for value in found if value != found[0]]
+        sample = [found[0], *different[: _SAMPLE - 1], *found[1:]][:_SAMPLE]
+        while len(sample) < 4:
+            sample = sample * 2
+        return sample, bool(different)
 
     def _try(self, values: list[Any]) -> bool | None:
         added = self._add(values)
