@@ -19,7 +19,7 @@ from typing import Any
 
 from flintstream.common.output_tag import OutputTag
 
-_PLAIN = frozenset(
+PLAIN = frozenset(
     {
         bool,
         bytes,
@@ -42,7 +42,7 @@ _PLAIN = frozenset(
 def is_plain(value: Any) -> bool:
     """Whether a value cannot change: a number, a string and the like, or a tuple, named tuple or frozen dataclass of such."""
     kind = value.__class__
-    if kind in _PLAIN:
+    if kind in PLAIN:
         return True
     if kind is tuple:
         return all(map(is_plain, value))
@@ -74,7 +74,7 @@ def _none(value: Any) -> Iterable[Any]:
 
 def detached(value: Any) -> Any:
     """The value, or a copy of it if it can change."""
-    if value.__class__ in _PLAIN or is_plain(value):
+    if value.__class__ in PLAIN or is_plain(value):
         return value
     try:
         return pickle.loads(pickle.dumps(value, 5))

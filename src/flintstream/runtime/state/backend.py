@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from flintstream.common.keys import key_group
+from flintstream.common.serializer_compatibility import StoredType
 from flintstream.common.serializer_snapshot import SchemaCompatibility, TypeSerializerSnapshot
 from flintstream.runtime.state import ttl, views
 from flintstream.runtime.state.ttl import IncrementalCleanup, TimeToLive
 
+_FOREVER = 1 << 62
 ENGINE = "engine"
 """The kind of a table that an operator itself keeps, not a function."""
 
@@ -237,9 +239,12 @@ class KeyedStateBackend(ABC):
         return groups
 
     def entries(self) -> Iterator[tuple[KeyedStateInfo, MutableMapping[Any, Any]]]:
-        """All states with their tables."""
+        """All states with their tables, also those of an earlier run that nobody has asked for yet."""
         for name, info in self.states.items():
             yield info, self.table(name)
+        for name, before in self.restored.items():
+            live = TimeToLive(_FOREVER) if before.expires else None
+            yield KeyedStateInfo(name, before.kind, StoredType(before.written), live), self.table(name)
 
 
 def _kind_of(descriptor: Any) -> str | None:

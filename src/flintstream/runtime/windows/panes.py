@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from itertools import chain
 from typing import Any
 
-from flintstream.runtime.detach import _PLAIN as PLAIN
+from flintstream.runtime.detach import PLAIN as PLAIN
 from flintstream.runtime.detach import detached, is_plain
 from flintstream.runtime.windows.contents import MISSING, Cell, WindowContents
 
@@ -130,7 +130,7 @@ class SharedPanes:
     def _pane_at(self, low: int) -> Cell:
         """The contents of a pane, all of which were looked at whether they can change."""
         cell = self.cells.get(low, {})
-        if not self._copies and low not in self._plain:
+        if cell and not self._copies and low not in self._plain:
             self._plain.add(low)
             self._copies = not all_plain(cell.values())
         return cell

@@ -483,6 +483,8 @@ class TestMemory:
                 harness.clear_output()
                 sizes.append(contents(made))
         assert max(sizes[20:]) == min(sizes[20:]) <= 5 * 15
+        if make is operator:
+            assert len(made._known) + len(made._panes._plain) + len(made._panes._front) < 25
 
     def test_a_snapshot_is_not_kept(self) -> None:
         made = operator(TumblingEventTimeWindows(10, 0), CALLS["reduce"])
