@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from flintstream.common.keys import key_group
-from flintstream.common.serializer_compatibility import StoredType
+from flintstream.common.serializer import TypeSerializer
 from flintstream.common.serializer_snapshot import SchemaCompatibility, TypeSerializerSnapshot
 from flintstream.runtime.state import ttl, views
 from flintstream.runtime.state.ttl import IncrementalCleanup, TimeToLive
@@ -43,6 +43,10 @@ class RestoredState:
     kind: str
     written: TypeSerializerSnapshot
     expires: bool
+
+    def create_serializer(self) -> TypeSerializer[Any]:
+        """The serialiser with which the values were written."""
+        return self.written.restore_serializer()
 
 
 class NoKey:
@@ -244,7 +248,7 @@ class KeyedStateBackend(ABC):
             yield info, self.table(name)
         for name, before in self.restored.items():
             live = TimeToLive(_FOREVER) if before.expires else None
-            yield KeyedStateInfo(name, before.kind, StoredType(before.written), live), self.table(name)
+            yield KeyedStateInfo(name, before.kind, before, live), self.table(name)
 
 
 def _kind_of(descriptor: Any) -> str | None:
