@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +13,9 @@ if TYPE_CHECKING:
 
     from flintstream.datastream import StreamExecutionEnvironment
 
-# How long an example takes says nothing on a machine that has other work.
-settings.register_profile("flintstream", deadline=None)
+# How long an example takes says nothing on a machine that has other work. CI tries the same examples each time; a
+# developer tries new ones.
+settings.register_profile("flintstream", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("flintstream")
 
 
