@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
+import tracemalloc
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,7 +28,18 @@ from bench.timing import Timing, slope
 from flintstream.common import Time, WatermarkStrategy
 from flintstream.datastream import AggregateFunction, ProcessWindowFunction
 from flintstream.datastream.connectors.number_seq import NumberSequenceSource
-from flintstream.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
+from flintstream.datastream.window import (
+    EventTimeTrigger,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WindowAssigner,
+)
+from flintstream.datastream.window_operators import window_operator
+from flintstream.runtime.batch import Batch
+from flintstream.runtime.windows.base import WindowParts
+from flintstream.runtime.windows.contents import AggregatedContents
+from flintstream.runtime.windows.functions import PassOn
+from flintstream.testing import OneInputOperatorHarness
 
 LEAST_OF_BARE = 0.15
 LEAST_OF_PYFLINK = 15
@@ -60,6 +73,7 @@ def run(quick: bool) -> Result:
         Row("Flintstream, every five minutes", sliding),
         Row("cost against by the hour", tumbling / sliding, "times", most=MOST_TIMES_TUMBLING),
         *_peers(tumbling, quick),
+        *_memory(),
     ]
     details = {side: [(timing.records, timing.seconds) for timing in runs] for side, runs in timings.items()}
     return Result("windows", "Event-time count of 10,000 keys in windows of an hour, parallelism 2", rows, details)
@@ -75,6 +89,35 @@ def _peers(ours: float, quick: bool) -> list[Row]:
         return [*rows, Row("PyFlink", None, note=f"not run: {PYFLINK_VARIABLE} is not set")]
     theirs = slope(run_peer("pyflink_windows", (20_000, 80_000), 1, python=python))
     return [*rows, Row("PyFlink, process mode", theirs, ratio=ours / theirs, least_ratio=LEAST_OF_PYFLINK)]
+
+
+def _memory() -> list[Row]:
+    """What the operator holds: with one and with eight windows open, and with one after sixty have passed."""
+    one, eight, later = (_held_bytes(*case) / 1024 for case in ((1, 0), (8, 0), (1, 60)))
+    return [
+        Row("held with one window open, 2,000 keys", one, "kB"),
+        Row("held with eight windows open", eight, "kB", note=f"{eight / one:.1f} times"),
+        Row("held with one window open, sixty have passed", later, "kB", note=f"{later / one:.1f} times"),
+    ]
+
+
+def _held_bytes(open_windows: int, passed: int) -> int:
+    keys, records = 2_000, 5
+    parts = WindowParts(TUMBLING, EventTimeTrigger(), AggregatedContents(Count()), PassOn())
+    with OneInputOperatorHarness(window_operator(parts), key_of) as harness:
+        gc.collect()
+        tracemalloc.start()
+        for hour in range(passed + open_windows):
+            if hour <= passed:
+                harness.process_watermark(hour * WINDOW_MILLIS - 1)
+                harness.clear_output()
+            for _ in range(records):
+                times = [hour * WINDOW_MILLIS] * keys
+                harness.process_batch(Batch([(key, 1) for key in range(keys)], times, list(range(keys))))
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+    return held
 
 
 TUMBLING = TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MILLIS))
