@@ -40,7 +40,7 @@ PLAIN = frozenset(
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value cannot change: a number, a string and the like, or a tuple, named tuple or frozen dataclass of such."""
+    """Whether a value cannot change: a number, a string and the like, a tuple, named tuple or frozen dataclass of such."""
     kind = value.__class__
     if kind in PLAIN:
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -126,7 +127,7 @@ class TestReading:
         source.head._pace.size = 1
         assert source.epoch(5000) == list(range(5000))
         limits = lists.readers["a"].limits
-        assert limits[0] == 1 and all(later <= 8 * earlier for earlier, later in zip(limits, limits[1:]))
+        assert limits[0] == 1 and all(later <= 8 * earlier for earlier, later in pairwise(limits))
 
     def test_reading_ends_when_its_time_is_over(self) -> None:
         lists = Lists()
