@@ -10,6 +10,7 @@ from bench.functions import (
     KEYS,
     MANY_KEYS,
     IsCount,
+    IsSomeCount,
     Pair,
     add,
     add_one,
@@ -104,13 +105,6 @@ def _checked_count(counts: DataStream, records: int) -> Timing:
     if sorted(result[0] for result in results) != list(range(KEYS)):
         raise AssertionError(f"of {records} records {len(results)} keys reached their count, not {KEYS}")
     return timing
-
-
-class IsSomeCount(IsCount):
-    """As IsCount, for one key of a thousand: collecting a million results would be a part of what is measured."""
-
-    def __call__(self, pair: Pair) -> bool:
-        return pair[1] == self.count and pair[0] % 1000 == 0
 
 
 def _check_some(results: list[Any], keys: int) -> None:
