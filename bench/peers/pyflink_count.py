@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable
 
-from pyflink.common import Configuration, Types, WatermarkStrategy
-from pyflink.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from pyflink.common import Types, WatermarkStrategy
+from pyflink.datastream import KeyedProcessFunction, RuntimeContext
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from pyflink.datastream.state import ValueStateDescriptor
 
 from bench.functions import KEYS, IsCount, Pair, key_of, to_pair
 from bench.peers import arguments, report
+from bench.peers.pyflink_environment import environment
 from bench.timing import Timing
 
 _PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
@@ -31,15 +31,8 @@ class RunningCount(KeyedProcessFunction):
 
 
 def run(mode: str, records: int) -> Timing:
-    """Counts so many records; the caches and bundles are larger than PyFlink's defaults, which helps it."""
-    configuration = Configuration()
-    configuration.set_string("python.execution-mode", mode)
-    configuration.set_string("python.executable", sys.executable)
-    configuration.set_string("python.client.executable", sys.executable)
-    configuration.set_string("python.fn-execution.bundle.size", "10000")
-    configuration.set_string("python.state.cache-size", str(2 * KEYS))
-    env = StreamExecutionEnvironment.get_execution_environment(configuration)
-    env.set_parallelism(2)
+    """Counts so many records."""
+    env = environment(mode)
     numbers = env.from_source(
         NumberSequenceSource(0, records - 1), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
     )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable
 from typing import Any
 
-from pyflink.common import Configuration, Time, Types, WatermarkStrategy
+from pyflink.common import Time, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
-from pyflink.datastream import AggregateFunction, ProcessWindowFunction, StreamExecutionEnvironment
+from pyflink.datastream import AggregateFunction, ProcessWindowFunction
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from pyflink.datastream.window import TumblingEventTimeWindows
 
-from bench.functions import KEYS, WINDOW_MILLIS, CountRecords, Pair, hour_of, key_of, to_pair
+from bench.functions import WINDOW_MILLIS, CountRecords, Pair, hour_of, key_of, to_pair
 from bench.peers import arguments, report
+from bench.peers.pyflink_environment import environment
 from bench.timing import Timing
 
 _PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
@@ -39,14 +39,8 @@ class SomeKeys(ProcessWindowFunction):
 
 
 def run(records: int) -> Timing:
-    """Counts so many records; the caches and bundles are larger than PyFlink's defaults, which helps it."""
-    configuration = Configuration()
-    configuration.set_string("python.executable", sys.executable)
-    configuration.set_string("python.client.executable", sys.executable)
-    configuration.set_string("python.fn-execution.bundle.size", "10000")
-    configuration.set_string("python.state.cache-size", str(2 * KEYS))
-    env = StreamExecutionEnvironment.get_execution_environment(configuration)
-    env.set_parallelism(2)
+    """Counts so many records."""
+    env = environment()
     numbers = env.from_source(
         NumberSequenceSource(0, records - 1), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
     ).assign_timestamps_and_watermarks(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -14,27 +12,10 @@ from pyspark.sql.functions import sum as sum_of
 
 from bench.functions import KEYS, STRIDE, WINDOW_MILLIS
 from bench.peers import arguments, report
+from bench.peers.spark_session import session
 from bench.timing import Timing
 
 _FILE_RECORDS = 480_000
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
-
-def session(directory: Path) -> SparkSession:
-    """A Spark of its own."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.streaming.stateStore.providerClass", _ROCKSDB)
-        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
-        .config("spark.local.dir", str(directory / "local"))
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
 
 
 def run(spark: SparkSession, directory: Path, records: int) -> Timing:

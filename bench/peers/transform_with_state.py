@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,10 +14,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from bench.functions import KEYS, MANY_KEYS, STRIDE
 from bench.peers import arguments, report
+from bench.peers.spark_session import session
 from bench.timing import Timing
 
 BATCH_RECORDS = 100_000
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 class RunningCount(StatefulProcessor):
@@ -38,24 +36,6 @@ class RunningCount(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing to release."""
-
-
-def session(directory: Path) -> SparkSession:
-    """A Spark of its own, with Spark's defaults but for what the benchmark needs."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.streaming.stateStore.providerClass", _ROCKSDB)
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
-        .config("spark.local.dir", str(directory / "local"))
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
 
 
 def run(spark: SparkSession, directory: Path, records: int, batch_records: int, keys: int) -> Timing:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
+from .pickling import dumps
 
 if TYPE_CHECKING:
     from .serializer import TypeSerializer
@@ -274,11 +274,7 @@ def _decode_state(data: dict[str, Any]) -> Any:
 
 
 def _encode(value: Any) -> str:
-    try:
-        data = pickle.dumps(value, 5)
-    except (AttributeError, TypeError, pickle.PicklingError):
-        data = cloudpickle.dumps(value, 5)
-    return base64.b64encode(data).decode("ascii")
+    return base64.b64encode(dumps(value)).decode("ascii")
 
 
 def _is_plain(value: Any) -> bool:

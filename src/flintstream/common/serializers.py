@@ -21,8 +21,7 @@ from itertools import chain, islice
 from operator import attrgetter, index
 from typing import IO, TYPE_CHECKING, Any, cast
 
-import cloudpickle
-
+from .pickling import dumps
 from .serializer import TypeSerializer
 from .serializer_snapshot import TypeSerializerSnapshot
 from .types import Row, RowKind, make_rows
@@ -193,7 +192,7 @@ class PickledSerializer(TypedSerializer):
     plain = False
 
     def pack(self, values: list[Any], canonical: bool) -> list[Any]:
-        return list(map(_pickle_by_value if canonical else _pickle, self.type_info.coerce(values)))
+        return list(map(_pickle_by_value if canonical else dumps, self.type_info.coerce(values)))
 
     def unpack(self, packed: list[Any]) -> list[Any]:
         return list(map(pickle.loads, packed))
@@ -209,7 +208,7 @@ class PickledSerializer(TypedSerializer):
         return pickle.loads(data)
 
     def serialize_all(self, values: list[Any]) -> bytes:
-        return _pickle(self.type_info._coerce_nullable(values))
+        return dumps(self.type_info._coerce_nullable(values))
 
     def deserialize_all(self, data: bytes) -> list[Any]:
         return cast("list[Any]", pickle.loads(data))
@@ -410,14 +409,6 @@ def _canonical_decimal(number: Decimal) -> str:
     return f"{'-' if sign else ''}{stripped}E{cast('int', exponent) + len(text) - len(stripped)}"
 
 
-def _pickle(value: Any) -> bytes:
-    try:
-        return pickle.dumps(value, 5)
-    except (AttributeError, TypeError, pickle.PicklingError):
-        # Local classes and functions cannot be pickled by reference.
-        return cast("bytes", cloudpickle.dumps(value, 5))
-
-
 def _pickle_by_value(value: Any) -> bytes:
     stream = io.BytesIO()
     pickler = pickle.Pickler(stream, 5)
@@ -426,5 +417,5 @@ def _pickle_by_value(value: Any) -> bytes:
     try:
         pickler.dump(value)
     except (AttributeError, TypeError, ValueError, RecursionError, pickle.PicklingError):
-        return _pickle(value)  # it contains itself, or is of a local class
+        return dumps(value)  # it contains itself, or is of a local class
     return stream.getvalue()

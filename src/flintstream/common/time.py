@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import total_ordering
 
 __all__ = ["Duration", "Instant", "Time"]
@@ -205,3 +206,8 @@ def _whole(count: int, unit: int) -> int:
     if isinstance(count, bool) or not isinstance(count, int):
         raise TypeError(f"{count!r} is no whole number; use a smaller unit, such as milliseconds.")
     return count * unit
+
+
+def earliest(times: Iterable[float | None]) -> float | None:
+    """The first of some points in time, of which any may be missing; None if all are."""
+    return min((when for when in times if when is not None), default=None)

@@ -28,7 +28,6 @@ from flintstream.datastream.window_types import (
     Trigger,
     WindowAssigner,
 )
-from flintstream.runtime.context import RuntimeContext
 
 T = TypeVar("T")
 Length = Time | Duration
@@ -325,10 +324,6 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
     def is_event_time(self) -> bool:
         """False."""
         return False
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Asks for the state, so that what was restored is there in the next snapshot even if no record comes."""
-        runtime_context.get_state(self._counter)
 
     def _next_count(self, context: WindowAssigner.WindowAssignerContext) -> int:
         """How many records of the key came before this one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flintstream.common.job_execution_result import JobExecutionResult
 from flintstream.common.job_id import JobID
 from flintstream.common.job_status import JobStatus
+from flintstream.common.time import earliest
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.alignment import AlignmentGroups
 from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
@@ -208,7 +208,7 @@ class JobMaster:
             reports = self._run_epoch()
             self._take_results(reports)
             finished = self._finished(reports)
-            slots_due = _earliest([self._alignment.next_due(), *(report.next_due for report in reports)])
+            slots_due = earliest([self._alignment.next_due(), *(report.next_due for report in reports)])
 
     def _finished(self, reports: list[EpochReport]) -> bool:
         """Whether the job is done: the end of the sources reaches every vertex in the very epoch in which they end."""
@@ -223,14 +223,14 @@ class JobMaster:
             raise _JobFailed(Fault(None, None, None, summary, summary))
         return True
 
-    def _wait(self, slots_due: float | None, earliest: float) -> None:
+    def _wait(self, slots_due: float | None, not_before: float) -> None:
         """Sleeps until there is data or something is due: an idle job costs nothing."""
         while True:
-            sources_due = _earliest(source.next_due() for source in self._sources)
+            sources_due = earliest(source.next_due() for source in self._sources)
             with self._changed:
                 self._check()
-                due = 0.0 if self._data_ready else _earliest((slots_due, sources_due))
-                seconds = None if due is None else max(due, earliest) - time.time()
+                due = 0.0 if self._data_ready else earliest((slots_due, sources_due))
+                seconds = None if due is None else max(due, not_before) - time.time()
                 if seconds is not None and seconds <= 0:
                     return
                 self._changed.wait(seconds)
@@ -397,7 +397,3 @@ class JobMaster:
         with self._changed:
             self.status = status
             self._changed.notify_all()
-
-
-def _earliest(times: Iterable[float | None]) -> float | None:
-    return min((when for when in times if when is not None), default=None)

@@ -10,8 +10,7 @@ import pickle
 from array import array
 from typing import Any, NamedTuple
 
-import cloudpickle
-
+from flintstream.common.pickling import dumps
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.faults import user_fault
 
@@ -46,12 +45,7 @@ def encode_block(batch: Batch, controls: list[PlacedControl] | None = None) -> b
     """The bytes of a block."""
     timestamps = None if batch.timestamps is None else array("q", batch.timestamps)
     content = (batch.values, timestamps, batch.keys, controls or None)
-    try:
-        return pickle.dumps(content, 5)
-    except (AttributeError, TypeError, pickle.PicklingError):
-        # Local classes and functions cannot be pickled by reference.
-        data: bytes = cloudpickle.dumps(content, 5)
-        return data
+    return dumps(content)
 
 
 def decode_block(data: bytes | memoryview) -> tuple[Batch, list[PlacedControl] | None]:

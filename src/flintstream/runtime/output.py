@@ -56,6 +56,11 @@ class Output:
         else:
             self._sides.setdefault(side_tag, (_Receivers(), side_type))[0].add(receiver, typed)
 
+    @property
+    def has_sides(self) -> bool:
+        """Whether anybody listens to a side output."""
+        return bool(self._sides)
+
     def emit(self, batch: Batch) -> None:
         """Passes records on. An empty batch is passed on to nobody."""
         if batch.values:

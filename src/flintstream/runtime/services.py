@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 import tempfile
 import time
 from collections.abc import Callable
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any
+
+from flintstream.common.pickling import dumps
 
 if TYPE_CHECKING:
     from flintstream.runtime.event_loop import EventLoop
@@ -29,7 +30,7 @@ class Spool:
         """Adds records as one page or several."""
         for start in range(0, len(records), PAGE_RECORDS):
             page = records[start : start + PAGE_RECORDS]
-            self.append_page(_dumps(page), len(page))
+            self.append_page(dumps(page), len(page))
 
     def append_page(self, data: bytes, records: int) -> None:
         """Adds a page that is bytes already."""
@@ -59,16 +60,6 @@ class Spool:
         self._file = None
         self._pages = []
         self.records = 0
-
-
-def _dumps(records: list[Any]) -> bytes:
-    try:
-        return pickle.dumps(records, 5)
-    except (AttributeError, TypeError, pickle.PicklingError):
-        import cloudpickle
-
-        data: bytes = cloudpickle.dumps(records, 5)
-        return data
 
 
 def system_clock() -> int:

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from typing import Any
 
+from flintstream.common.time import earliest
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import VertexDeployment
-from flintstream.runtime.faults import Fault, UserCodeError, engine_fault, user_fault
+from flintstream.runtime.faults import Fault, UserCodeError, engine_fault
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.protocol import (
     DONE,
@@ -224,7 +225,7 @@ class Slot:
                 first_pages[name] = page
                 if pages == 1:
                     self._services.spools[name].clear()
-        dues = [due for due in (task.next_due() for task in self._tasks if not task.finished) if due is not None]
+        dues = [task.next_due() for task in self._tasks if not task.finished]
         if any(head.has_data() for task, head in self._sources if not task.finished):
             dues.append(0.0)
         return EpochReport(
@@ -233,7 +234,7 @@ class Slot:
             spools=spools,
             first_pages=first_pages,
             accumulators=accumulators,
-            next_due=min(dues, default=None),
+            next_due=earliest(dues),
             busy=self._busy,
             memory=_resident_bytes(),
         )
@@ -328,15 +329,21 @@ class Slot:
         connection.send_bytes(DONE)  # Welcome: the hello is accepted.
         tasks = {task.vertex.vertex_id: task for task in self._tasks if task.vertex.level == level}
         for task in tasks.values():
-            if isinstance(task.head, SourceHead) and not task.finished:
+            if work := self._work_of(task):
                 # Before any row: a split that is known holds the watermark even if its rows come last.
-                self._assign_splits(task, task.head)
+                task.assign_splits(work)
         waited = self._take_input(tasks, connection)
         for task in tasks.values():
-            if isinstance(task.head, SourceHead) and not task.finished:
-                self._read_source(task, task.head)
+            if work := self._work_of(task):
+                task.read_source(work)
             task.end_epoch()
         self._busy[level] = time.perf_counter() - started - waited
+
+    def _work_of(self, task: Task) -> SourceWork | None:
+        """What the source of a task has to do in this epoch; None for a task without one, or one that has ended."""
+        if not isinstance(task.head, SourceHead) or task.finished:
+            return None
+        return self._source_work.get(task.vertex.vertex_id)
 
     def _take_input(self, tasks: dict[int, Task], connection: Connection) -> float:
         """Processes blocks until the task says that there are no more; returns the seconds spent waiting."""
@@ -355,33 +362,6 @@ class Slot:
                 self._forward(OUTPUT + frame[1:])
             elif kind == END:
                 return waited
-
-    def _assign_splits(self, task: Task, head: SourceHead) -> None:
-        work = self._source_work.get(task.vertex.vertex_id)
-        splits = None if work is None else work.splits.get(task.subtask)
-        if splits:
-            try:
-                head.assign(splits)
-            except Exception as error:
-                raise user_fault(error, head.context.name, head.context.subtask) from error
-
-    def _read_source(self, task: Task, head: SourceHead) -> None:
-        work = self._source_work.get(task.vertex.vertex_id)
-        if work is None:
-            return
-        try:
-            if work.complete:
-                head.no_more_splits()
-            if work.aligned_to is not None:
-                head.align_to(work.aligned_to)
-            head.deadline = time.monotonic() + work.seconds
-            head.read_epoch(work.limit)
-        except (UserCodeError, TaskConnectionLost):
-            raise
-        except Exception as error:
-            raise user_fault(error, head.context.name, head.context.subtask) from error
-        if head.exhausted:
-            task.finish_source()
 
     def _emit_row(self, slot: int, vertex: int, input_index: int, channel: int, number: int, data: bytes) -> None:
         self._forward(ROW_HEADER.pack(OUTPUT, slot, vertex, input_index, channel, number) + data)

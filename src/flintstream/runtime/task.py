@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from flintstream.common.accumulators import Accumulator
 from flintstream.common.keys import key_group_range
+from flintstream.common.time import earliest
 from flintstream.metrics import MetricGroup
 from flintstream.runtime.batch import MAX_WATERMARK
 from flintstream.runtime.block import Control, EndOfInput, Idleness, Watermark, decode_block
@@ -18,6 +20,7 @@ from flintstream.runtime.operators.base import Operator, OperatorContext
 from flintstream.runtime.operators.broadcast import BroadcastFirst, BroadcastProcessOperator
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.output import Output
+from flintstream.runtime.protocol import SourceWork
 from flintstream.runtime.services import SlotServices
 from flintstream.runtime.state.backend import KeyedStateBackend
 from flintstream.runtime.state.heap import HeapKeyedStateBackend
@@ -248,8 +251,36 @@ class Task:
 
     def next_due(self) -> float | None:
         """When an operator wants an epoch even without data."""
-        dues = [due for due in (operator.next_due() for operator in self.operators.values()) if due is not None]
-        return min(dues, default=None)
+        return earliest(operator.next_due() for operator in self.operators.values())
+
+    def assign_splits(self, work: SourceWork) -> None:
+        """Gives the source of this task the splits that it has got in this epoch."""
+        splits = work.splits.get(self.subtask)
+        if splits:
+            head = self._source()
+            try:
+                head.assign(splits)
+            except Exception as error:
+                raise user_fault(error, head.context.name, self.subtask) from error
+
+    def read_source(self, work: SourceWork) -> None:
+        """Lets the source of this task emit what it may in this epoch; at its end, ends the task."""
+        head = self._source()
+        try:
+            if work.complete:
+                head.no_more_splits()
+            if work.aligned_to is not None:
+                head.align_to(work.aligned_to)
+            head.deadline = time.monotonic() + work.seconds
+            head.read_epoch(work.limit)
+        except Exception as error:
+            raise user_fault(error, head.context.name, self.subtask) from error
+        if head.exhausted:
+            self.finish_source()
+
+    def _source(self) -> SourceHead:
+        assert isinstance(self.head, SourceHead)
+        return self.head
 
     def finish_source(self) -> None:
         """The source of this task is exhausted: the last watermark, then the end."""

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flintstream.common.keys import key_bytes, key_group, key_groups, subtask_for_group
+from flintstream.common.keys import key_bytes, key_group, subtask_for_group, subtasks
 from flintstream.graph.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -186,9 +186,7 @@ class Routes(dict[Any, int]):
         """The target of each key."""
         if not self._overrun:
             return list(map(self.__getitem__, keys))
-        groups = key_groups(keys, self._max_parallelism)
-        parallelism, max_parallelism = self._parallelism, self._max_parallelism
-        return [group * parallelism // max_parallelism for group in groups]
+        return subtasks(keys, self._max_parallelism, self._parallelism)
 
     def __missing__(self, key: Any) -> int:
         group = key_group(key, self._max_parallelism)

@@ -22,7 +22,6 @@ from flintstream.jobmaster.alignment import AlignmentGroups
 from flintstream.jobmaster.sources import SourceCoordinator, SplitCoordinator
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import JobDeployment
-from flintstream.runtime.faults import UserCodeError, user_fault
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.protocol import SourceWork, VertexReport
@@ -198,7 +197,8 @@ class LocalJob:
                     later.append(row)
             for task in tasks.values():
                 if isinstance(task.head, SourceHead) and not task.finished:
-                    _read_source(task, task.head, work[task.vertex.vertex_id])
+                    task.assign_splits(work[task.vertex.vertex_id])
+                    task.read_source(work[task.vertex.vertex_id])
                 task.end_epoch()
             later.extend(slot.take_rows())
         return later
@@ -255,24 +255,6 @@ class LocalJob:
         errors = [error for task in self.tasks for error in task.close()]
         self._take_results()
         return errors
-
-
-def _read_source(task: Task, head: SourceHead, work: SourceWork) -> None:
-    try:
-        splits = work.splits.get(task.subtask)
-        if splits:
-            head.assign(splits)
-        if work.complete:
-            head.no_more_splits()
-        if work.aligned_to is not None:
-            head.align_to(work.aligned_to)
-        head.read_epoch(work.limit)
-    except UserCodeError:
-        raise
-    except Exception as error:
-        raise user_fault(error, head.context.name, head.context.subtask) from error
-    if head.exhausted:
-        task.finish_source()
 
 
 def run_graph_locally(graph: StreamGraph | ExecutionGraph, **options: Any) -> dict[str, list[Any]]:

@@ -53,3 +53,18 @@ def test_state_that_nobody_asks_for_is_kept_for_later() -> None:
     with after:
         after.process_elements(["a4", "b2"])
         assert after.output == [(3, ["a1", "a2", "a4"]), (2, ["b1", "b2"])]
+
+
+def test_a_restored_table_of_the_engine_is_written_once() -> None:
+    with OneInputOperatorHarness(lambda left, right: left + right, first, kind="reduce") as harness:
+        harness.process_elements(["a1", "a2"])
+        taken = harness.snapshot()
+    after = OneInputOperatorHarness(lambda left, right: left + right, first, kind="reduce")
+    after.restore(taken)
+    with after:
+        state = after._operator.context.keyed_state
+        assert state is not None
+        names = [info.name for info, _ in state.entries()]
+        assert len(names) == len(set(names)) == 1
+        after.process_element("a3")
+        assert after.output == ["a1a2a3"]

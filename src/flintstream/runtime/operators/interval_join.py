@@ -8,14 +8,12 @@ the front. Only the first record of a key and side has a timer; when that fires,
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, MutableMapping
+from collections.abc import MutableMapping
 from typing import Any
 
-from flintstream.common.output_tag import OutputTag
 from flintstream.runtime.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
-from flintstream.runtime.detach import ResultGuard
 from flintstream.runtime.operators.base import CHUNK, FunctionOperator
-from flintstream.runtime.output import SideBuffer
+from flintstream.runtime.results import ResultEmitter
 from flintstream.runtime.time.timers import StoredTimers, TimerService
 from flintstream.runtime.windows.base import LATE_RECORDS
 
@@ -130,9 +128,7 @@ class IntervalJoinOperator(FunctionOperator):
         self._right = _Side(False, right, left, -self._upper, -self._lower, self._late_tags[1])
         self._late = self.context.runtime_context.get_metrics_group().counter(LATE_RECORDS)
         self._context = JoinContext()
-        self._sides = SideBuffer(self.output)
-        self._guard = ResultGuard()
-        self._begin()
+        self._emitter = ResultEmitter(self.output)
         super().open()
         self._call = self.bound("process_element")
 
@@ -169,7 +165,7 @@ class IntervalJoinOperator(FunctionOperator):
                 if start < stop:
                     self._state.current_key = key
                     self._pair(side, record, timestamp, times[start:stop], partners[1][start:stop])
-        self._flush()
+        self._emitter.flush()
         if late:
             self._give_late(batch, late, side.late_tag)
 
@@ -198,7 +194,7 @@ class IntervalJoinOperator(FunctionOperator):
                     context._left, context._right = time, timestamp
                 results = call(left, right, context)
                 if results is not None:
-                    self._take(results, timestamp if timestamp > time else time)
+                    self._emitter.add(results, timestamp if timestamp > time else time)
         except Exception as error:
             raise self.fault(error, (left, right)) from error
 
@@ -209,33 +205,6 @@ class IntervalJoinOperator(FunctionOperator):
         assert batch.timestamps is not None
         values = [batch.values[index] for index in late]
         self.output.emit_side(tag, Batch(values, [batch.timestamps[index] for index in late]))
-
-    # --- results ---
-
-    def _begin(self) -> None:
-        self._values: list[Any] = []
-        self._times: list[int] = []
-        self._detach = self._guard.begin()
-
-    def _take(self, results: Iterable[Any], timestamp: int) -> None:
-        detach = self._detach
-        for result in results:
-            if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
-                self._sides.add(result[0].tag_id, result[1], timestamp)
-                continue
-            self._values.append(result if detach is None else detach(result))
-            self._times.append(timestamp)
-            if len(self._values) >= CHUNK:
-                self._flush()
-                detach = self._detach
-
-    def _flush(self) -> None:
-        if self._values:
-            batch = Batch(self._values, self._times)
-            self._guard.end(self._values)
-            self._begin()
-            self.output.emit(batch)
-        self._sides.flush()
 
     # --- time ---
 

@@ -14,7 +14,12 @@ from flintstream.runtime.faults import UserCodeError, user_fault
 from flintstream.runtime.operators.base import CHUNK, FunctionOperator
 from flintstream.runtime.output import SideBuffer
 from flintstream.runtime.pace import Pace
+from flintstream.runtime.results import ResultEmitter
 from flintstream.runtime.time.timers import StoredTimers, TimerQueue, TimerService, TimeView
+
+
+_FEW = 4
+"""A function that gives no more results a record than this, on average over a block, has them gathered for the block."""
 
 
 class ProcessContext:
@@ -89,6 +94,8 @@ class ProcessOperator(FunctionOperator):
         self._context = self._make_context()
         self._sides = SideBuffer(self.output)
         self._guard = ResultGuard()
+        self._few_results = False
+        self._timer_results = ResultEmitter(self.output)
         # Timers of processing time fire between two records of a block where the function is slow.
         self._pace = Pace(1 << 20)
         super().open()
@@ -119,7 +126,9 @@ class ProcessOperator(FunctionOperator):
             start += len(part.values)
 
     def _call(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
-        if batch.timestamps is None:
+        if batch.timestamps is None and self._few_results and self._guard.begin() is None:
+            self._run_block(function, batch, context)
+        elif batch.timestamps is None:
             self._run_untimed(function, batch, context)
         else:
             self._run_timed(function, batch, batch.timestamps, context)
@@ -168,13 +177,10 @@ class ProcessOperator(FunctionOperator):
         earliest = queue.earliest
         if earliest is None or earliest > until:
             return
-        state, context, side, tag_class = self._state, self._context, self._sides.add, OutputTag
+        state, context, emitter = self._state, self._context, self._timer_results
         on_timer = self._on_timer()
         context._domain = domain
-        values: list[Any] = []
-        times: list[int] = []
         fired: list[Any] = []
-        detach = self._guard.begin()
         try:
             for timestamp, key in queue.due(until):
                 state.current_key = key
@@ -182,23 +188,14 @@ class ProcessOperator(FunctionOperator):
                 fired.append(key)
                 results = on_timer(timestamp, context)
                 if results is not None:
-                    for result in results:
-                        if result.__class__ is tuple and result and result[0].__class__ is tag_class:
-                            side(result[0].tag_id, result[1], timestamp)
-                        else:
-                            values.append(result if detach is None else detach(result))
-                            times.append(timestamp)
-                if len(values) >= CHUNK or len(fired) >= CHUNK:
+                    emitter.add(results, timestamp)
+                if len(fired) >= CHUNK:
                     state.touch(fired)
-                    self._guard.end(values)
-                    self.output.emit(Batch(values, times))
-                    values, times, fired = [], [], []
+                    fired = []
         except Exception as error:
             raise self.timer_fault(error, context) from error
         state.touch(fired)
-        self._guard.end(values)
-        self.output.emit(Batch(values, times))
-        self._sides.flush()
+        emitter.flush()
 
     def _on_timer(self) -> Callable[[int, Any], Iterable[Any] | None]:
         found = getattr(self.function, "on_timer", None)
@@ -216,11 +213,41 @@ class ProcessOperator(FunctionOperator):
 
     # --- records ---
 
+    def _run_block(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
+        """As `_run_untimed`, for a function without side outputs that has given few and plain results so far: they are
+        looked at once a block."""
+        state, tag_class = self._state, OutputTag
+        context._timestamp = NO_TIMESTAMP
+        values: list[Any] = []
+        take = values.extend
+        record: Any = None
+        try:
+            for key, record in zip(repeat(None) if batch.keys is None else batch.keys, batch.values):
+                state.current_key = key
+                results = function(record, context)
+                if results is not None:
+                    take(results)
+        except Exception as error:
+            raise self.fault(error, record) from error
+        self._few_results = len(values) <= _FEW * len(batch.values)
+        self._guard.end(values)
+        # Nobody listens to side outputs here: what is meant for them is dropped.
+        self.output.emit(
+            Batch(
+                [
+                    value
+                    for value in values
+                    if not (value.__class__ is tuple and value and value[0].__class__ is tag_class)
+                ]
+            )
+        )
+
     def _run_untimed(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
         state, side, tag_class = self._state, self._sides.add, OutputTag
         context._timestamp = NO_TIMESTAMP
         values: list[Any] = []
         emit = values.append
+        emitted = 0
         detach = self._guard.begin()
         record: Any = None
         try:
@@ -236,10 +263,12 @@ class ProcessOperator(FunctionOperator):
                             if len(values) >= CHUNK:
                                 self._guard.end(values)
                                 self.output.emit(Batch(values))
+                                emitted += len(values)
                                 values = []
                                 emit = values.append
         except Exception as error:
             raise self.fault(error, record) from error
+        self._few_results = not self.output.has_sides and emitted + len(values) <= _FEW * len(batch.values)
         self._guard.end(values)
         self.output.emit(Batch(values))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
+from flintstream.common.time import earliest
 from flintstream.common.types import make_rows
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, Batch
 from flintstream.runtime.operators.base import Operator
@@ -202,7 +203,7 @@ class SparkSourceOperator(SourceHead):
             self._splits.round_off(split, timing)
 
     def next_due(self) -> float | None:
-        return _earliest(timing.idle_due for timing in self._times.values())
+        return earliest(timing.idle_due for timing in self._times.values())
 
     def read_epoch(self, limit: int) -> None:
         """Nothing to read here: the rows have come already."""
@@ -364,7 +365,7 @@ class SourceOperator(SourceHead):
 
     def next_due(self) -> float | None:
         idle_dues = [split.time.idle_due for split in self._open.values() if split.time is not None]
-        return _earliest([self._idle_due, *idle_dues, *(split.reader.next_due() for split in self._ready())])
+        return earliest([self._idle_due, *idle_dues, *(split.reader.next_due() for split in self._ready())])
 
     def end_epoch(self) -> None:
         # What the last split had reached counts once it is clear that its end was not the end of the source.
@@ -449,7 +450,3 @@ class SourceOperator(SourceHead):
         """The least watermark of the splits that have one and are not idle."""
         marks = [split.watermark for split in self._open.values() if split.time is not None and not split.time.idle]
         return min((mark for mark in marks if mark != MIN_WATERMARK), default=None)
-
-
-def _earliest(times: Iterable[float | None]) -> float | None:
-    return min((when for when in times if when is not None), default=None)

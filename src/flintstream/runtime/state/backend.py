@@ -160,6 +160,7 @@ class KeyedStateBackend(ABC):
 
     def engine_table(self, name: str) -> MutableMapping[Any, Any]:
         """A table that the operator keeps for itself. Its name must be one that no function would choose."""
+        self.restored.pop(name, None)
         self.states.setdefault(name, KeyedStateInfo(name, ENGINE))
         return self.table(name)
 

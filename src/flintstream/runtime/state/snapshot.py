@@ -11,9 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-import cloudpickle
-
 from flintstream.common.keys import key_group
+from flintstream.common.pickling import dumps
 from flintstream.common.serializer import TypeSerializer
 from flintstream.common.serializer_snapshot import TypeSerializerSnapshot
 from flintstream.common.typeinfo import Types
@@ -87,7 +86,7 @@ def take_snapshot(
     _add_timers(timers, keyed.max_parallelism, groups)
     return OperatorSnapshot(
         {info.name: _describe(info) for info, _ in keyed.entries()},
-        {group: _dumps(vars(content)) for group, content in sorted(groups.items())},
+        {group: dumps(vars(content)) for group, content in sorted(groups.items())},
         stored,
         changed is not None,
     )
@@ -203,12 +202,3 @@ _ANY = Types.PICKLED_BYTE_ARRAY()
 def _serializer(type_info: Any) -> TypeSerializer[Any]:
     serializer: TypeSerializer[Any] = (_ANY if type_info is None else type_info).create_serializer()
     return serializer
-
-
-def _dumps(content: Any) -> bytes:
-    try:
-        return pickle.dumps(content, 5)
-    except (AttributeError, TypeError, pickle.PicklingError):
-        # Keys of a local class cannot be pickled by reference.
-        data: bytes = cloudpickle.dumps(content, 5)
-        return data

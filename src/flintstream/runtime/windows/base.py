@@ -1,17 +1,14 @@
-"""What the window operators share: the parts that a program has given, late records, and results on their way out."""
+"""What the window operators share: the parts that a program has given, calls of its function, and late records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, NamedTuple
 
-from flintstream.common.output_tag import OutputTag
 from flintstream.runtime.batch import Batch
-from flintstream.runtime.detach import ResultGuard
-from flintstream.runtime.operators.base import CHUNK, FunctionOperator
-from flintstream.runtime.output import SideBuffer
+from flintstream.runtime.operators.base import FunctionOperator
+from flintstream.runtime.results import ResultEmitter
 from flintstream.runtime.time.timers import TimeView
 from flintstream.runtime.windows.contents import MISSING, ListContents, WindowContents
 from flintstream.runtime.windows.functions import PassOn, WindowContext
@@ -85,53 +82,6 @@ class ReduceThen(PassOn):
         self._then.clear(context)
 
 
-class WindowEmitter:
-    """Gathers the results of windows and passes them on in batches."""
-
-    def __init__(self, operator: FunctionOperator) -> None:
-        self._output = operator.output
-        self._sides = SideBuffer(operator.output)
-        self._guard = ResultGuard()
-        self._detach = self._guard.begin()
-        self._values: list[Any] = []
-        self._times: list[int] = []
-
-    def add(self, results: Iterable[Any], timestamp: int) -> None:
-        """Takes the results of a window function, which carry one timestamp."""
-        detach, values, times, tag_class = self._detach, self._values, self._times, OutputTag
-        for result in results:
-            if result.__class__ is tuple and result and result[0].__class__ is tag_class:
-                self._sides.add(result[0].tag_id, result[1], timestamp)
-            else:
-                values.append(result if detach is None else detach(result))
-                times.append(timestamp)
-        if len(values) >= CHUNK:
-            self.flush()
-
-    def add_all(self, results: Iterable[Any], timestamp: int) -> None:
-        """Takes the results of many windows with one greatest timestamp, where there is no window function."""
-        for some in _chunks(results):
-            self._values.extend(some if self._detach is None else map(self._detach, some))
-            self._times.extend([timestamp] * len(some))
-            if len(self._values) >= CHUNK:
-                self.flush()
-
-    def flush(self) -> None:
-        """Passes on what was gathered."""
-        if self._values:
-            self._guard.end(self._values)
-            self._output.emit(Batch(self._values, self._times))
-            self._detach = self._guard.begin()
-            self._values, self._times = [], []
-        self._sides.flush()
-
-
-def _chunks(results: Iterable[Any]) -> Iterator[list[Any]]:
-    left = iter(results)
-    while some := list(islice(left, CHUNK)):
-        yield some
-
-
 class FiredWindow(NamedTuple):
     """A window as it is shown when its function fails."""
 
@@ -158,7 +108,7 @@ class WindowBase(FunctionOperator):
         self._event_time: bool = self._parts.assigner.is_event_time()
         self._function_state = NamespacedStateBackend(self._state, "_window:")
         self._window_context = WindowContext(self._time, StateStore(self._function_state), StateStore(self._state))
-        self._emitter = WindowEmitter(self)
+        self._emitter = ResultEmitter(self.output)
         self._late = self.context.runtime_context.get_metrics_group().counter(LATE_RECORDS)
         super().open()
 

@@ -51,10 +51,6 @@ class NamespacedStateBackend(KeyedStateBackend):
         self._backend = backend
         self._prefix = prefix
         self._known: dict[str, Any] = {}
-        for name in backend.restored:
-            if name.startswith(prefix):
-                # It goes into the next snapshot even if nobody asks for it until then.
-                backend.engine_table(name)
 
     def table(self, name: str) -> NamespaceTable:
         return NamespaceTable(self._backend, self._backend.engine_table(self._prefix + name))
