@@ -244,3 +244,26 @@ def test_messages_go_through_blocks_between_subtasks() -> None:
     assert {row[0] for row in job.rows} == {0, 1}, "both slots are addressed"
     assert all(isinstance(row[5], bytes) for row in job.rows)
     job.close()
+
+
+class EvenAndOdd(ProcessFunction):
+    def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
+        yield (OutputTag("odd"), value) if value % 2 else value
+
+
+class Many(ProcessFunction):
+    def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
+        yield from range(1 if value < 20_000 else 100)
+
+
+@pytest.mark.parametrize("listened", [False, True])
+def test_side_results_never_reach_the_main_output_over_many_blocks(listened: bool) -> None:
+    evens = numbers(environment(1), 50_000).rebalance().process(EvenAndOdd())
+    stream = evens.union(evens.get_side_output(OutputTag("odd"))) if listened else evens
+    results = sorted(collected(stream))
+    assert results == (list(range(1, 50_001)) if listened else list(range(2, 50_001, 2)))
+
+
+def test_a_function_that_begins_to_give_many_results_loses_none() -> None:
+    results = Counter(collected(numbers(environment(1), 40_000).rebalance().process(Many())))
+    assert results[0] == 40_000 and results[99] == 20_001
