@@ -110,7 +110,7 @@ def assert_nothing_left(client) -> None:
     pids = slot_pids(client)
     assert pids
     wait_until(lambda: not any(map(alive, pids)), 2.0, "the end of all slots")
-    assert not Path(client._master._pool._directory).exists()
+    assert not Path(client._master.attempt.pool._directory).exists()
 
 
 def assert_a_new_job_works(env) -> None:

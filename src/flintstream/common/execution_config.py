@@ -109,6 +109,8 @@ class ExecutionConfig:
         if not isinstance(restart_strategy, RestartStrategyConfiguration):
             raise TypeError(f"{restart_strategy!r} is no restart strategy: use RestartStrategies.")
         self._restart_strategy = restart_strategy
+        for key, value in restart_strategy._options().items():
+            self._configuration.set(key, value)
         return self
 
     # Job parameters

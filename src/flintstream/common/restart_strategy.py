@@ -9,6 +9,8 @@ from .time import Duration, Time, to_millis
 
 __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
 
+_TYPE = "restart-strategy.type"
+
 
 class RestartStrategyConfiguration(ABC):
     """What to do when a job fails. Made by :class:`RestartStrategies`."""
@@ -16,6 +18,10 @@ class RestartStrategyConfiguration(ABC):
     @abstractmethod
     def get_description(self) -> str:
         """In words."""
+
+    @abstractmethod
+    def _options(self) -> dict[str, str]:
+        """The same as options of the configuration."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -80,12 +86,18 @@ class RestartStrategies:
             """In words."""
             return "Restart deactivated."
 
+        def _options(self) -> dict[str, str]:
+            return {_TYPE: "none"}
+
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
         """Whatever the configuration says."""
 
         def get_description(self) -> str:
             """In words."""
             return "Cluster level default restart strategy"
+
+        def _options(self) -> dict[str, str]:
+            return {}
 
     class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
         """So many restarts, each after a delay."""
@@ -109,6 +121,9 @@ class RestartStrategies:
         def get_description(self) -> str:
             """In words."""
             return f"Restart with fixed delay ({self._delay} ms). #{self._attempts} restart attempts."
+
+        def _options(self) -> dict[str, str]:
+            return _as_options("fixed-delay", {"attempts": self._attempts, "delay": f"{self._delay} ms"})
 
     class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
         """Restarts, until failures come too often."""
@@ -142,6 +157,16 @@ class RestartStrategies:
                 f"within interval {self._interval} ms and fixed delay {self._delay} ms."
             )
 
+        def _options(self) -> dict[str, str]:
+            return _as_options(
+                "failure-rate",
+                {
+                    "max-failures-per-interval": self._rate,
+                    "failure-rate-interval": f"{self._interval} ms",
+                    "delay": f"{self._delay} ms",
+                },
+            )
+
     class ExponentialDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
         """Restarts for ever, after delays that grow."""
 
@@ -169,6 +194,22 @@ class RestartStrategies:
                 f"Restart with exponential delay, from {self.initial_backoff} ms to {self.max_backoff} ms, "
                 f"multiplied by {self.backoff_multiplier}, reset after {self.reset_backoff_threshold} ms."
             )
+
+        def _options(self) -> dict[str, str]:
+            return _as_options(
+                "exponential-delay",
+                {
+                    "initial-backoff": f"{self.initial_backoff} ms",
+                    "max-backoff": f"{self.max_backoff} ms",
+                    "backoff-multiplier": self.backoff_multiplier,
+                    "reset-backoff-threshold": f"{self.reset_backoff_threshold} ms",
+                    "jitter-factor": self.jitter_factor,
+                },
+            )
+
+
+def _as_options(kind: str, values: dict[str, Any]) -> dict[str, str]:
+    return {_TYPE: kind, **{f"restart-strategy.{kind}.{key}": str(value) for key, value in values.items()}}
 
 
 def _count(name: str, value: Any, default: int) -> int:

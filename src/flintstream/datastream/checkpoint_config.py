@@ -6,6 +6,7 @@ from typing import Any
 
 from flintstream.common.configuration import Configuration
 from flintstream.common.time import Duration
+from flintstream.datastream.checkpoint_storage import CheckpointStorage, FileSystemCheckpointStorage
 from flintstream.datastream.checkpointing_mode import CheckpointingMode
 from flintstream.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 
@@ -28,6 +29,7 @@ class CheckpointConfig:
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = Configuration() if configuration is None else configuration
+        self._storage: CheckpointStorage | None = None
 
     def is_checkpointing_enabled(self) -> bool:
         """Whether an interval is set."""
@@ -112,6 +114,27 @@ class CheckpointConfig:
         """Whether checkpoints can outlive the job."""
         retention = self.get_externalized_checkpoint_retention()
         return retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
+
+    def enable_externalized_checkpoints(self, retention_mode: ExternalizedCheckpointRetention) -> CheckpointConfig:
+        """The older name of `set_externalized_checkpoint_retention`."""
+        return self.set_externalized_checkpoint_retention(retention_mode)
+
+    def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
+        """Where checkpoints are kept: `config.set_checkpoint_storage(FileSystemCheckpointStorage("file:///data/ckp"))`."""
+        if not isinstance(storage, CheckpointStorage):
+            raise TypeError(f"set_checkpoint_storage: expected a CheckpointStorage, got {storage!r}")
+        self._storage = storage
+        for key, value in storage._options().items():
+            self._configuration.set(key, value)
+        return self
+
+    def get_checkpoint_storage(self) -> CheckpointStorage | None:
+        """What was set with `set_checkpoint_storage`."""
+        return self._storage
+
+    def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
+        """Keeps checkpoints in a directory: `config.set_checkpoint_storage_dir("file:///data/checkpoints")`."""
+        return self.set_checkpoint_storage(FileSystemCheckpointStorage(checkpoint_path))
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
         """Whether unaligned checkpoints were asked for, and the mode is exactly once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from urllib.parse import urlsplit
 
 __all__ = [
@@ -12,8 +12,10 @@ __all__ = [
     "JobManagerCheckpointStorage",
 ]
 
+_STORAGE = "execution.checkpointing.storage"
 
-class CheckpointStorage(ABC):  # noqa: B024 - the base of the descriptions
+
+class CheckpointStorage(ABC):
     """Base of the descriptions; a job's own is chosen with `execution.checkpointing.storage`."""
 
     def __init__(self) -> None:
@@ -22,6 +24,10 @@ class CheckpointStorage(ABC):  # noqa: B024 - the base of the descriptions
     def get_savepoint_path(self) -> str | None:
         """Where savepoints go; None unless configured."""
         return None
+
+    @abstractmethod
+    def _options(self) -> dict[str, str]:
+        """The same as options of the configuration."""
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
@@ -51,6 +57,14 @@ class JobManagerCheckpointStorage(CheckpointStorage):
 
     def __str__(self) -> str:
         return f"JobManagerCheckpointStorage(max_state_size={self._max_state_size})"
+
+    def _options(self) -> dict[str, str]:
+        if self._checkpoint_path is not None:
+            raise NotImplementedError(
+                f"JobManagerCheckpointStorage: checkpoint_path={self._checkpoint_path!r}: checkpoints are in the driver's "
+                "memory as a whole, or in a directory as a whole: use FileSystemCheckpointStorage"
+            )
+        return {_STORAGE: "jobmanager", "flint.checkpointing.max-memory-state-size": f"{self._max_state_size} b"}
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
@@ -97,9 +111,21 @@ class FileSystemCheckpointStorage(CheckpointStorage):
     def __str__(self) -> str:
         return f"FileSystemCheckpointStorage({self._checkpoint_path})"
 
+    def _options(self) -> dict[str, str]:
+        return {
+            _STORAGE: "filesystem",
+            "execution.checkpointing.dir": self.get_checkpoint_path(),
+            "execution.checkpointing.data-inline-threshold": f"{self._threshold} b",
+        }
+
 
 class CustomCheckpointStorage(CheckpointStorage):
-    """Base of storages that users write."""
+    """A storage written in Java for Flink: here any URL that fsspec knows will do."""
+
+    def _options(self) -> dict[str, str]:
+        raise NotImplementedError(
+            f"{type(self).__name__}: storages of Flink are Java objects; give FileSystemCheckpointStorage a URL"
+        )
 
 
 def _checked_path(storage: CheckpointStorage, path: str) -> str:

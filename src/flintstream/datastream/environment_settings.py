@@ -11,17 +11,22 @@ import os
 import re
 import sys
 import warnings
+from enum import Enum
 from typing import Any, TypeVar
 
 from flintstream.common.configuration import Configuration, load_configuration
 from flintstream.common.execution_config import ExecutionConfig
+from flintstream.common.restart_strategy import RestartStrategyConfiguration
 from flintstream.datastream.checkpoint_config import CheckpointConfig
 from flintstream.datastream.checkpointing_mode import CheckpointingMode
 from flintstream.datastream.execution_mode import RuntimeExecutionMode
 from flintstream.datastream.slot_sharing_group import SlotSharingGroup
+from flintstream.datastream.state_backend import StateBackend
+from flintstream.datastream.time_characteristic import TimeCharacteristic
 from flintstream.graph.errors import InvalidProgramException
 
 E = TypeVar("E", bound="EnvironmentSettings")
+_Choice = TypeVar("_Choice", bound=Enum)
 
 OVERRIDES_VARIABLE = "FLINT_CONF_OVERRIDES"
 # The same as those of flintstream.spark.session, which is not imported while a program only builds its graph.
@@ -35,6 +40,7 @@ _CHAINING = "pipeline.operator-chaining.enabled"
 _CHAINING_MAX_PARALLELISM = "pipeline.operator-chaining.chain-operators-with-different-max-parallelism"
 _SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
 _CHANGELOG = "state.changelog.enabled"
+_TIME_CHARACTERISTIC = "pipeline.time-characteristic"
 _DEFAULT_BUFFER_TIMEOUT = 100
 
 
@@ -53,6 +59,7 @@ class EnvironmentSettings:
         self._python_archives: list[tuple[str, str | None]] = []
         self._python_executable: str | None = None
         self._cached_files: dict[str, str] = {}
+        self._state_backend: StateBackend | None = None
 
     # --- configuration ---
 
@@ -138,14 +145,38 @@ class EnvironmentSettings:
         return self
 
     def _runtime_mode(self) -> RuntimeExecutionMode:
-        text = self._configuration.get_string(_RUNTIME_MODE, "STREAMING") or "STREAMING"
-        try:
-            return RuntimeExecutionMode[text.strip().upper()]
-        except KeyError:
-            names = ", ".join(mode.name for mode in RuntimeExecutionMode)
-            raise ValueError(
-                f"Could not read the value {text!r} of '{_RUNTIME_MODE}': expected one of {names}."
-            ) from None
+        return self._choice(_RUNTIME_MODE, RuntimeExecutionMode.STREAMING)
+
+    def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
+        """Which time `time_window` means, for programs that still use it: event time unless set.
+
+        As in Flink, processing time turns periodic watermarks off, and event time sets their interval to 200 ms.
+        """
+        if not isinstance(characteristic, TimeCharacteristic):
+            raise TypeError(
+                f"set_stream_time_characteristic: expected one of TimeCharacteristic, got {characteristic!r}"
+            )
+        if characteristic is TimeCharacteristic.IngestionTime:
+            raise NotImplementedError(
+                "set_stream_time_characteristic: sources do not stamp records with the time at which they come in: give "
+                "the stream a WatermarkStrategy whose timestamp assigner reads the clock"
+            )
+        by_event = characteristic is TimeCharacteristic.EventTime
+        self._execution_config.set_auto_watermark_interval(200 if by_event else 0)
+        self._configuration.set_string(_TIME_CHARACTERISTIC, characteristic.name)
+
+    def get_stream_time_characteristic(self) -> TimeCharacteristic:
+        """Which time `time_window` means."""
+        return self._choice(_TIME_CHARACTERISTIC, TimeCharacteristic.EventTime)
+
+    def _choice(self, key: str, default: _Choice) -> _Choice:
+        """The setting of a key whose values are the members of an Enum."""
+        text = self._configuration.get_string(key, None) or default.name
+        for member in type(default):
+            if member.name.lower() == text.strip().lower():
+                return member
+        names = ", ".join(member.name for member in type(default))
+        raise ValueError(f"Could not read the value {text!r} of '{key}': expected one of {names}.")
 
     def set_buffer_timeout(self: E, timeout_millis: int) -> E:
         """How long records may wait in a block that is not full; -1 until it is full.
@@ -225,6 +256,38 @@ class EnvironmentSettings:
     def is_force_unaligned_checkpoints(self) -> bool:
         """Whether unaligned checkpoints were insisted on."""
         return self._checkpoint_config.is_force_unaligned_checkpoints()
+
+    def set_restart_strategy(self: E, restart_strategy_configuration: RestartStrategyConfiguration) -> E:
+        """What happens after a failure; the keys `restart-strategy.*` say the same.
+
+        Example::
+
+            env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, 10_000))
+        """
+        self._execution_config.set_restart_strategy(restart_strategy_configuration)
+        return self
+
+    def get_restart_strategy(self) -> RestartStrategyConfiguration:
+        """What was set with `set_restart_strategy`."""
+        return self._execution_config.get_restart_strategy()
+
+    def set_state_backend(self: E, state_backend: StateBackend) -> E:
+        """Where the state of running jobs lives; the keys `state.backend.*` say the same.
+
+        Example::
+
+            env.set_state_backend(EmbeddedRocksDBStateBackend(True))
+        """
+        if not isinstance(state_backend, StateBackend):
+            raise TypeError(f"set_state_backend: expected a StateBackend, got {state_backend!r}")
+        self._state_backend = state_backend
+        for key, value in state_backend._options().items():
+            self._configuration.set_string(key, value)
+        return self
+
+    def get_state_backend(self) -> StateBackend | None:
+        """What was set with `set_state_backend`."""
+        return self._state_backend
 
     def enable_changelog_state_backend(self: E, enabled: bool) -> E:
         """Kept for programs that call it: heap snapshots are incremental anyway."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from enum import Enum
 
 __all__ = [
@@ -13,9 +13,15 @@ __all__ = [
     "StateBackend",
 ]
 
+_TYPE = "state.backend.type"
 
-class StateBackend(ABC):  # noqa: B024 - the base of the descriptions
+
+class StateBackend(ABC):
     """Base of the descriptions."""
+
+    @abstractmethod
+    def _options(self) -> dict[str, str]:
+        """The same as options of the configuration."""
 
     def __str__(self) -> str:
         return f"{type(self).__name__}()"
@@ -23,6 +29,9 @@ class StateBackend(ABC):  # noqa: B024 - the base of the descriptions
 
 class HashMapStateBackend(StateBackend):
     """State as live Python objects in the memory of the slots; `state.backend.type: hashmap`, the default."""
+
+    def _options(self) -> dict[str, str]:
+        return {_TYPE: "hashmap"}
 
 
 class PredefinedOptions(Enum):
@@ -51,9 +60,9 @@ class EmbeddedRocksDBStateBackend(StateBackend):
                 "EmbeddedRocksDBStateBackend: enable_incremental_checkpointing must be None, True or False, "
                 f"got {enable_incremental_checkpointing!r}"
             )
-        self._incremental = bool(enable_incremental_checkpointing)
+        self._incremental = enable_incremental_checkpointing
         self._paths: list[str] = []
-        self._options: str | None = None
+        self._options_factory: str | None = None
         self._predefined_options = PredefinedOptions.DEFAULT
         self._transfer_threads = 4
 
@@ -67,7 +76,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
     def is_incremental_checkpoints_enabled(self) -> bool:
         """Whether a checkpoint stores only what is new since the last one."""
-        return self._incremental
+        return bool(self._incremental)
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
         """Settings for a kind of machine."""
@@ -81,11 +90,11 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
     def set_options(self, options_factory_class_name: str) -> None:
         """The name of a class that makes RocksDB's options."""
-        self._options = options_factory_class_name
+        self._options_factory = options_factory_class_name
 
     def get_options(self) -> str | None:
         """The name of a class that makes RocksDB's options."""
-        return self._options
+        return self._options_factory
 
     def get_number_of_transfer_threads(self) -> int:
         """How many threads upload and download files."""
@@ -100,6 +109,26 @@ class EmbeddedRocksDBStateBackend(StateBackend):
             )
         self._transfer_threads = number_of_transfering_threads
 
+    def _options(self) -> dict[str, str]:
+        if self._options_factory is not None:
+            raise NotImplementedError(
+                f"EmbeddedRocksDBStateBackend.set_options({self._options_factory!r}): options factories are Java classes: "
+                "use set_predefined_options() or the keys state.backend.rocksdb.*"
+            )
+        options = {
+            _TYPE: "rocksdb",
+            "state.backend.rocksdb.predefined-options": self._predefined_options.name,
+            "state.backend.rocksdb.checkpoint.transfer.thread.num": str(self._transfer_threads),
+        }
+        if self._incremental is not None:
+            options["execution.checkpointing.incremental"] = str(self._incremental).lower()
+        if self._paths:
+            options["state.backend.rocksdb.localdir"] = ",".join(self._paths)
+        return options
+
 
 class CustomStateBackend(StateBackend):
-    """Base of state backends that users write."""
+    """A state backend written in Java for Flink: there is none here."""
+
+    def _options(self) -> dict[str, str]:
+        raise NotImplementedError(f"{type(self).__name__}: state backends of Flink are Java objects; there are two here")

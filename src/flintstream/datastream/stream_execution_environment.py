@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -272,11 +271,6 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         from flintstream.jobmaster.submission import JobSettings
 
         configured = self._configuration
-        if self._checkpoint_config.is_checkpointing_enabled():
-            warnings.warn(
-                "checkpoints are not taken in this version: after a failure the job is FAILED and not restarted",
-                stacklevel=4,
-            )
         return JobSettings(
             job_name=job_name,
             configuration=configured.to_dict(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -10,7 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from flintstream.common.job_status import JobStatus
+from flintstream.runtime.faults import Fault
 from flintstream.runtime.protocol import EpochReport, VertexReport
+
+logger = logging.getLogger("flintstream")
 
 
 @dataclass
@@ -74,6 +78,13 @@ class Progress:
             if self._line:
                 sys.stderr.write(self._line)
                 sys.stderr.flush()
+
+    def restarts(self, number: int, fault: Fault, seconds: float) -> None:
+        """The job has failed, and starts again after some seconds."""
+        with self.paused():
+            logger.warning(
+                "job '%s' has failed, restart %d in %.1f s: %s", self._job_name, number, seconds, fault.summary
+            )
 
     def end(self, status: JobStatus) -> None:
         """Removes the live line and says how the job has ended."""

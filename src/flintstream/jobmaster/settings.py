@@ -6,8 +6,11 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from flintstream.common.config_values import parse_boolean, parse_duration
+from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
+from flintstream.jobmaster.restart import RestartStrategy, restart_strategy
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.user_code import UserCode, collect_main, ship_file
 
@@ -15,6 +18,8 @@ EPOCH_TARGET = "flint.epoch.target-duration"
 EPOCH_LEAST_INTERVAL = "flint.epoch.min-interval"
 PROGRESS = "flint.progress"
 WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
+JOB_ID = "flint.job-id"
+_LEAST_TARGET = 0.1
 
 
 @dataclass(frozen=True)
@@ -33,8 +38,19 @@ class JobSettings:
 
     @property
     def epoch_seconds(self) -> float:
-        """How long an epoch should last: longer in batch mode, where nobody waits for single results."""
-        return self._seconds(EPOCH_TARGET, "4 s" if self.batch_mode else "1 s")
+        """How long an epoch should last: longer in batch mode, where nobody waits for single results, and never longer
+        than from one checkpoint to the next."""
+        target = self._seconds(EPOCH_TARGET, "4 s" if self.batch_mode else "1 s")
+        return min(target, max(self.checkpoints.interval or target, _LEAST_TARGET))
+
+    @cached_property
+    def checkpoints(self) -> CheckpointSettings:
+        """When checkpoints are taken, and what the job goes on from."""
+        return CheckpointSettings.of(self.configuration, self.batch_mode)
+
+    def restart_strategy(self) -> RestartStrategy:
+        """What to do after a failure."""
+        return restart_strategy(self.configuration, self.checkpoints.enabled)
 
     @property
     def least_epoch_seconds(self) -> float:
@@ -52,7 +68,7 @@ class JobSettings:
     def _seconds(self, key: str, default: str) -> float:
         return parse_duration(self.configuration.get(key, default), key).to_millis() / 1000
 
-    def for_slots(self, job_id: str, same_machine: bool) -> tuple[JobInfo, UserCode]:
+    def for_slots(self, job_id: str, attempt: int, same_machine: bool) -> tuple[JobInfo, UserCode]:
         """What slots need of all this."""
         requirements = None
         if self.python_requirements is not None:
@@ -77,8 +93,10 @@ class JobSettings:
         info = JobInfo(
             job_id=job_id,
             job_name=self.job_name,
+            attempt=attempt,
             parameters=dict(self.parameters),
             batch_mode=self.batch_mode,
             watermark_interval=int(self._seconds(WATERMARK_INTERVAL, "200 ms") * 1000),
+            incremental_checkpoints=self.checkpoints.incremental,
         )
         return info, user_code

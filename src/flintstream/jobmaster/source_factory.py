@@ -2,28 +2,74 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
 from flintstream.jobmaster.sources import SourceCoordinator, SplitCoordinator
-from flintstream.jobmaster.spark_sources import DataFrameCoordinator, StreamingCoordinator
+from flintstream.jobmaster.spark_sources import DataFrameCoordinator, FrameBlocks, StreamingCoordinator
 from flintstream.runtime.source import SplitSource
 
 
-def make_coordinator(
-    vertex_id: int,
-    name: str,
-    slots: tuple[int, ...],
-    source: Any,
-    on_data: Callable[[], None],
-    on_failure: Callable[[BaseException], None],
-) -> SourceCoordinator:
-    """The coordinator for a source; `slots` are those of the vertex's subtasks."""
-    if isinstance(source, SplitSource):
-        return SplitCoordinator(vertex_id, name, len(slots), source)
-    frame = getattr(source, "frame", None)
-    if frame is None:
-        return SourceCoordinator(vertex_id, name, len(slots))
-    if frame.isStreaming:
-        return StreamingCoordinator(vertex_id, name, slots, frame, on_data, on_failure, source.trigger)
-    return DataFrameCoordinator(vertex_id, name, slots, frame)
+class SourceFactory:
+    """Makes the coordinators of a job's sources, anew for each attempt; what attempts share stays here.
+
+    `directory` is where streaming DataFrames may keep their positions: one that outlives the driver if checkpoints do.
+    """
+
+    def __init__(self, directory: str | None, checkpointing: bool) -> None:
+        self._directory = directory
+        self._temporary: str | None = None
+        self._checkpointing = checkpointing
+        self._blocks: dict[int, FrameBlocks] = {}
+
+    def make(
+        self,
+        vertex_id: int,
+        name: str,
+        operator_id: str,
+        slots: tuple[int, ...],
+        source: Any,
+        on_data: Callable[[], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> SourceCoordinator:
+        """The coordinator for a source; `slots` are those of the vertex's subtasks."""
+        if isinstance(source, SplitSource):
+            return SplitCoordinator(vertex_id, name, len(slots), source)
+        frame = getattr(source, "frame", None)
+        if frame is None:
+            return SourceCoordinator(vertex_id, name, len(slots))
+        if not frame.isStreaming:
+            return DataFrameCoordinator(vertex_id, name, len(slots), lambda: self._blocks_of(vertex_id, frame, slots))
+        return StreamingCoordinator(
+            vertex_id,
+            name,
+            slots,
+            frame,
+            on_data,
+            on_failure,
+            source.trigger,
+            os.path.join(self._base(), operator_id),
+            self._checkpointing,
+        )
+
+    def _blocks_of(self, vertex_id: int, frame: Any, slots: tuple[int, ...]) -> FrameBlocks:
+        if vertex_id not in self._blocks:
+            self._blocks[vertex_id] = FrameBlocks(frame, vertex_id, slots)
+        return self._blocks[vertex_id]
+
+    def _base(self) -> str:
+        if self._directory is not None:
+            return self._directory
+        if self._temporary is None:
+            self._temporary = tempfile.mkdtemp(prefix="flint-bridge-")
+        return self._temporary
+
+    def close(self) -> None:
+        """The job is over."""
+        for blocks in self._blocks.values():
+            blocks.release()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)

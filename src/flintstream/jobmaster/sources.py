@@ -40,6 +40,23 @@ class SourceCoordinator:
     def epoch_done(self, reports: Sequence[VertexReport]) -> None:
         """Takes in what the subtasks have read."""
 
+    # --- checkpoints ---
+
+    def position(self) -> Any:
+        """Where the source stands, between two epochs; None if its subtasks know."""
+        return None
+
+    def resume(self, position: Any) -> None:
+        """Goes on from a position; called before `start`."""
+
+    @property
+    def waits_for_checkpoint(self) -> bool:
+        """Whether nothing more comes before a checkpoint has stored what was read."""
+        return False
+
+    def checkpoint_complete(self, position: Any) -> None:
+        """A checkpoint with this position is safe."""
+
     def close(self) -> None:
         """Called once at the end."""
 
@@ -50,16 +67,38 @@ class SplitCoordinator(SourceCoordinator):
     def __init__(self, vertex_id: int, name: str, parallelism: int, source: SplitSource) -> None:
         super().__init__(vertex_id, name, parallelism)
         self._source = source
-        self._known: dict[str, Split] = {}
+        self._known: dict[str, Split | None] = {}
+        """All that were ever found; None for those that an earlier run has read to their end."""
         self._readers: list[set[str]] = [set() for _ in range(parallelism)]
         self._unassigned: list[Split] = []
         self.positions: dict[str, Any] = {}
         """Where each unfinished split stands."""
         self._next_discovery: float | None = None
         self._complete = False
+        self._resumed = False
 
     def start(self) -> None:
-        self._discover()
+        if self._resumed and self._source.bounded:
+            # All there is was found by the run before; looking again would find it once more.
+            self._complete = True
+        else:
+            self._discover()
+
+    def position(self) -> dict[str, Any]:
+        unread = {split.split_id for split in self._unassigned}
+        left = {
+            split_id: (split, self.positions.get(split_id))
+            for split_id, split in self._known.items()
+            if split_id in self.positions or split_id in unread
+        }
+        return {"left": left, "known": list(self._known)}
+
+    def resume(self, position: dict[str, Any]) -> None:
+        self._resumed = True
+        left = position["left"]
+        self._known = {split_id: left[split_id][0] if split_id in left else None for split_id in position["known"]}
+        self._unassigned = [split for split, _ in left.values()]
+        self.positions = {split_id: place for split_id, (_, place) in left.items() if place is not None}
 
     def work(self, limit: int) -> SourceWork:
         if self._next_discovery is not None and time.time() >= self._next_discovery:

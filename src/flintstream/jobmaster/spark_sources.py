@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import queue
-import shutil
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
@@ -23,6 +22,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+class FrameBlocks:
+    """A batch DataFrame as blocks on the executors' disks: made once, and read by each attempt of the job."""
+
+    def __init__(self, frame: DataFrame, vertex_id: int, slots: tuple[int, ...]) -> None:
+        session = session_like(frame.sparkSession)
+        # Cached rows are pruned by the statistics of their batches: one block a batch makes a range cheap to take.
+        session.conf.set("spark.sql.inMemoryColumnarStorage.batchSize", "1")
+        self.blocks = blocks_of(in_session(frame, session), vertex_id, slots)
+        self.blocks.persist(StorageLevel.DISK_ONLY)
+        self.counts = Counter(row["channel"] for row in self.blocks.select("channel").collect())
+        """How many blocks each partition has."""
+
+    def release(self) -> None:
+        """Forgets the blocks."""
+        self.blocks.unpersist()
+
+
 class DataFrameCoordinator(SourceCoordinator):
     """A batch DataFrame, read in ranges of blocks.
 
@@ -30,23 +46,33 @@ class DataFrameCoordinator(SourceCoordinator):
     partition. So a large DataFrame never becomes one epoch, and Spark computes it once.
     """
 
-    def __init__(self, vertex_id: int, name: str, slots: tuple[int, ...], frame: DataFrame) -> None:
-        super().__init__(vertex_id, name, len(slots))
-        session = session_like(frame.sparkSession)
-        # Cached rows are pruned by the statistics of their batches: one block a batch makes a range cheap to take.
-        session.conf.set("spark.sql.inMemoryColumnarStorage.batchSize", "1")
-        self._blocks = blocks_of(in_session(frame, session), vertex_id, slots)
+    def __init__(self, vertex_id: int, name: str, parallelism: int, make_blocks: Callable[[], FrameBlocks]) -> None:
+        super().__init__(vertex_id, name, parallelism)
+        self._make_blocks = make_blocks
         self._left: Counter[int] = Counter()
-        """How many blocks each partition has."""
         self._epoch_range = (0, 0)
         self._next = 0
         self._last = 0
         self._announced = False
+        self._resumed_counts: dict[int, int] | None = None
 
     def start(self) -> None:
-        self._blocks.persist(StorageLevel.DISK_ONLY)
-        self._left = Counter(row["channel"] for row in self._blocks.select("channel").collect())
+        made = self._make_blocks()
+        self._blocks = made.blocks
+        self._left = made.counts
         self._last = max(self._left.values(), default=0)
+        if self._resumed_counts is not None and self._resumed_counts != dict(self._left):
+            raise ValueError(
+                f"source '{self.name}': the DataFrame has other partitions or numbers of rows than when the checkpoint was "
+                "taken, so its position says nothing: read it from a source that does not change"
+            )
+
+    def position(self) -> dict[str, Any]:
+        return {"next": self._next, "blocks": dict(self._left)}
+
+    def resume(self, position: dict[str, Any]) -> None:
+        self._next = position["next"]
+        self._resumed_counts = position["blocks"]
 
     def work(self, limit: int) -> SourceWork:
         active = sum(count > self._next for count in self._left.values())
@@ -70,14 +96,13 @@ class DataFrameCoordinator(SourceCoordinator):
     def next_due(self) -> float | None:
         return 0.0 if self._next < self._last else None
 
-    def close(self) -> None:
-        self._blocks.unpersist()
-
 
 class StreamingCoordinator(SourceCoordinator):
     """A streaming DataFrame: its own StreamingQuery hands over batch after batch.
 
-    `foreachBatch` returns only when the epoch that took the batch in has been completed, so Spark's commit follows ours.
+    `foreachBatch` returns only when the epoch that took the batch in has been completed, or with checkpoints, when the
+    checkpoint that contains it is: so Spark's commit follows ours. A batch that comes again although it is contained
+    already is skipped.
     """
 
     def __init__(
@@ -89,6 +114,8 @@ class StreamingCoordinator(SourceCoordinator):
         on_data: Callable[[], None],
         on_failure: Callable[[BaseException], None],
         trigger: dict[str, Any],
+        directory: str,
+        checkpointing: bool,
     ) -> None:
         super().__init__(vertex_id, name, len(slots))
         self._frame = frame
@@ -96,11 +123,16 @@ class StreamingCoordinator(SourceCoordinator):
         self._on_data = on_data
         self._on_failure = on_failure
         self._trigger = trigger
-        self._batches: queue.SimpleQueue[tuple[Any, threading.Event]] = queue.SimpleQueue()
-        self._taken: tuple[Any, threading.Event] | None = None
+        self._directory = directory
+        """Where Spark keeps the position of the query."""
+        self._checkpointing = checkpointing
+        self._batches: queue.SimpleQueue[_Batch] = queue.SimpleQueue()
+        self._taken: _Batch | None = None
+        self._unsafe: list[_Batch] = []
+        """Taken in, and in no completed checkpoint yet."""
+        self._last_batch = -1
         self._ended = False
         self._closed = threading.Event()
-        self._directory = tempfile.mkdtemp(prefix="flint-bridge-")
         self._query: Any = None
 
     def start(self) -> None:
@@ -111,10 +143,17 @@ class StreamingCoordinator(SourceCoordinator):
         threading.Thread(target=self._watch, name=f"bridge {self.name}", daemon=True).start()
 
     def _hand_over(self, frame: DataFrame, batch_id: int) -> None:
-        done = threading.Event()
-        self._batches.put((frame, done))
+        if batch_id <= self._last_batch:
+            return
+        if batch_id > self._last_batch + 1:
+            raise RuntimeError(
+                f"source '{self.name}': Spark goes on with batch {batch_id}, and the checkpoint ends with batch "
+                f"{self._last_batch}: {self._directory} is ahead of the checkpoint, and what lies between is lost"
+            )
+        batch = _Batch(frame, batch_id, threading.Event())
+        self._batches.put(batch)
         self._on_data()
-        while not done.wait(0.2):
+        while not batch.done.wait(0.2):
             if self._closed.is_set():
                 raise RuntimeError(f"the job of source '{self.name}' has ended")
 
@@ -138,15 +177,44 @@ class StreamingCoordinator(SourceCoordinator):
     def reader(self) -> DataFrame | None:
         if self._taken is None:
             return None
-        return blocks_of(self._taken[0], self.vertex_id, self._slots)
+        return blocks_of(self._taken.frame, self.vertex_id, self._slots)
 
     def epoch_done(self, reports: Sequence[VertexReport]) -> None:
         if self._taken is not None:
-            self._taken[1].set()
-            self._taken = None
+            taken, self._taken = self._taken, None
+            self._last_batch = taken.batch_id
+            if self._checkpointing:
+                self._unsafe.append(taken)
+            else:
+                taken.done.set()
+
+    def position(self) -> dict[str, Any]:
+        return {"directory": self._directory, "batch": self._last_batch}
+
+    def resume(self, position: dict[str, Any]) -> None:
+        self._directory = position["directory"]
+        self._last_batch = position["batch"]
+
+    @property
+    def waits_for_checkpoint(self) -> bool:
+        return bool(self._unsafe)
+
+    def checkpoint_complete(self, position: dict[str, Any]) -> None:
+        for batch in self._unsafe:
+            if batch.batch_id <= position["batch"]:
+                batch.done.set()
+        self._unsafe = [batch for batch in self._unsafe if not batch.done.is_set()]
 
     def close(self) -> None:
         self._closed.set()
         if self._query is not None and self._query.isActive:
             self._query.stop()
-        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch of Spark's, and who waits for it to be safe."""
+
+    frame: DataFrame
+    batch_id: int
+    done: threading.Event

@@ -22,7 +22,6 @@ from flintstream.spark.session import get_or_create_session
 __all__ = ["JobSettings", "LocalJobClient", "submit"]
 
 _running: weakref.WeakSet[JobMaster] = weakref.WeakSet()
-_SAVEPOINTS = "savepoints are not part of this version"
 
 
 def submit(stream_graph: StreamGraph, settings: JobSettings) -> LocalJobClient:
@@ -80,10 +79,28 @@ class LocalJobClient(JobClient):
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture:
-        raise NotImplementedError(f"stop_with_savepoint: {_SAVEPOINTS}")
+        return CompletableFuture(self._master.savepoint(savepoint_directory, True, advance_to_end_of_event_time))
+
+    def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
+        """Takes a savepoint and cancels the job; the future gives the savepoint's directory."""
+        taken = self._master.savepoint(savepoint_directory)
+        done: Future[str] = Future()
+
+        def wait() -> None:
+            try:
+                location = taken.result()
+                self._master.cancel()
+                self._master.join()
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(location)
+
+        threading.Thread(target=wait, name="cancel", daemon=True).start()
+        return CompletableFuture(done)
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
-        raise NotImplementedError(f"trigger_savepoint: {_SAVEPOINTS}")
+        return CompletableFuture(self._master.savepoint(savepoint_directory))
 
     def iterate(self, collector_id: str) -> Iterator[Any]:
         """The records that a collecting sink hands to the driver, as they come."""

@@ -10,6 +10,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from flintstream.runtime.checkpoint.metadata import SubtaskState
 from flintstream.runtime.faults import Fault
 
 Address = tuple[str, int] | str
@@ -91,6 +92,33 @@ class SlotFailed:
     fault: Fault
 
 
+@dataclass(frozen=True)
+class SnapshotDone:
+    """Slot to driver: its part of a checkpoint is stored."""
+
+    slot: int
+    checkpoint_id: int
+    states: dict[tuple[str, int], StoredSubtask]
+    """By operator id and subtask."""
+
+
+@dataclass(frozen=True)
+class SnapshotFailed:
+    """Slot to driver: its part of a checkpoint could not be stored."""
+
+    slot: int
+    checkpoint_id: int
+    fault: Fault
+
+
+class StoredSubtask(NamedTuple):
+    """The state of an operator in a subtask as it was stored for a checkpoint."""
+
+    state: SubtaskState
+    base: int | None
+    """The checkpoint whose state it goes on from; None if it stands by itself."""
+
+
 class AlignedProgress(NamedTuple):
     """How far a source that keeps step with others has come in one subtask."""
 
@@ -114,6 +142,8 @@ class SourceWork:
     """After that time no more records are read, however few they were."""
     aligned_to: int | None = None
     """The greatest watermark up to which splits are read, for a source that keeps step with others."""
+    drain: bool = False
+    """Whether the source ends now, as if there were nothing more to read."""
 
 
 @dataclass(frozen=True)

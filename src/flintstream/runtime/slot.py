@@ -21,6 +21,8 @@ from multiprocessing.connection import Client, Connection, Listener, answer_chal
 from typing import Any
 
 from flintstream.common.time import earliest
+from flintstream.runtime.checkpoint.pieces import CheckpointTarget, RestoredOperators
+from flintstream.runtime.checkpoint.uploads import SlotSnapshot, Uploads
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import VertexDeployment
 from flintstream.runtime.faults import Fault, UserCodeError, engine_fault
@@ -91,11 +93,16 @@ class Slot:
         self._busy: dict[int, float] = {}
         self._source_work: dict[int, SourceWork] = {}
         self._broken = False
+        self._incremental = True
+        self._uploads = Uploads(spec.slot, self._tell)
         self._send: Callable[[bytes], None] = _nobody
         self._calls: dict[str, Callable[..., Any]] = {
             "deploy": self._deploy,
             "begin_epoch": self._begin_epoch,
             "end_epoch": self._end_epoch,
+            "snapshot": self._snapshot,
+            "checkpoint_complete": self._checkpoint_complete,
+            "checkpoint_aborted": self._checkpoint_aborted,
             "fetch": self._fetch,
             "release": self._release,
             "close": self._close,
@@ -185,11 +192,17 @@ class Slot:
 
     # --- calls of the driver ---
 
-    def _deploy(self, job: JobInfo, user_code: UserCode, operators: bytes) -> None:
+    def _deploy(
+        self, job: JobInfo, user_code: UserCode, operators: bytes, restored: RestoredOperators | None = None
+    ) -> None:
         user_code.install(self._directory)
         job = user_code.localised(job)
         hosted: list[tuple[VertexDeployment, int]] = pickle.loads(operators)
         self._tasks = [Task(vertex, subtask, job, self._services, self._emit_row) for vertex, subtask in hosted]
+        self._incremental = job.incremental_checkpoints
+        if restored is not None:
+            for task in self._tasks:
+                task.restore(restored.chains)
         for task in reversed(self._tasks):
             task.open()
         self._sources = [(task, task.head) for task in self._tasks if isinstance(task.head, SourceHead)]
@@ -252,6 +265,24 @@ class Slot:
             positions=head.positions if isinstance(head, SourceHead) else {},
             progress=head.progress() if isinstance(head, SourceHead) else None,
         )
+
+    def _snapshot(self, checkpoint_id: int, timestamp: int, target: CheckpointTarget, savepoint: bool = False) -> None:
+        """Takes the state of all operators as it is now; it is stored while the next epochs run."""
+        snapshots = [
+            (operator_id, names[operator_id], task.subtask, taken)
+            for task in self._tasks
+            for names in [{each.operator_id: each.name for each in task.vertex.operators}]
+            for operator_id, taken in task.snapshot(checkpoint_id, timestamp, savepoint).items()
+        ]
+        self._uploads.add(SlotSnapshot(checkpoint_id, target, self._incremental and not savepoint, snapshots))
+
+    def _checkpoint_complete(self, checkpoint_id: int) -> None:
+        for task in self._tasks:
+            task.notify_checkpoint_complete(checkpoint_id)
+
+    def _checkpoint_aborted(self, checkpoint_id: int) -> None:
+        for task in self._tasks:
+            task.notify_checkpoint_aborted(checkpoint_id)
 
     def _fetch(self, spool: str, page: int) -> bytes:
         return self._services.spools[spool].page(page)

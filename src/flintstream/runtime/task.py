@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 from flintstream.common.accumulators import Accumulator
@@ -23,6 +23,7 @@ from flintstream.runtime.output import Output
 from flintstream.runtime.protocol import SourceWork
 from flintstream.runtime.services import SlotServices
 from flintstream.runtime.state.backend import KeyedStateBackend
+from flintstream.runtime.state.chain import SnapshotChain
 from flintstream.runtime.state.heap import HeapKeyedStateBackend
 from flintstream.runtime.state.snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
 from flintstream.runtime.time.valve import InputWatermarks
@@ -56,6 +57,10 @@ class Task:
         self.metrics: dict[int, MetricGroup] = {}
         for deployed in vertex.operators:
             self._place(deployed)
+        self._chains = {
+            node_id: SnapshotChain(operator.context.keyed_state, job.incremental_checkpoints)
+            for node_id, operator in self.operators.items()
+        }
         self._connect()
         self.head = self.operators[vertex.operators[0].node_id]
         channels = vertex.inputs[subtask]
@@ -208,32 +213,40 @@ class Task:
 
     # --- checkpoints ---
 
-    def snapshot(self, checkpoint_id: int, timestamp: int) -> dict[str, OperatorSnapshot]:
-        """The state of each operator, by operator id, as it is between two epochs."""
+    def snapshot(self, checkpoint_id: int, timestamp: int, savepoint: bool = False) -> dict[str, OperatorSnapshot]:
+        """The state of each operator, by operator id, as it is between two epochs; for a savepoint, all of it."""
         taken = {}
-        for operator in self.operators.values():
+        for node_id, operator in self.operators.items():
             operator.snapshot_state(checkpoint_id, timestamp)
             context = operator.context
             try:
-                taken[context.operator_id] = take_snapshot(
-                    context.keyed_state, context.operator_state, operator.stored_timers()
+                taken[context.operator_id] = (
+                    take_snapshot(context.keyed_state, context.operator_state, operator.stored_timers())
+                    if savepoint
+                    else self._chains[node_id].take(checkpoint_id, context.operator_state, operator.stored_timers())
                 )
             except Exception as error:
                 raise user_fault(error, context.name, self.subtask) from error
         return taken
 
-    def restore(self, snapshots: Mapping[str, list[OperatorSnapshot]]) -> None:
-        """Takes over state of an earlier run, of all its subtasks; called before `open`."""
+    def restore(self, left: Callable[[str, Collection[int]], list[list[OperatorSnapshot]]]) -> None:
+        """Takes over state of an earlier run; called before `open`.
+
+        `left` gives for an operator id and some key groups the chains of snapshots of all subtasks of that run.
+        """
         for operator in self.operators.values():
             context = operator.context
-            left = snapshots.get(context.operator_id)
-            if left:
+            groups = () if context.keyed_state is None else context.keyed_state.key_groups
+            chains = left(context.operator_id, groups)
+            if chains:
                 context.restored_timers = restore_snapshots(
-                    left, context.keyed_state, context.operator_state, self.subtask, self.vertex.parallelism
+                    chains, context.keyed_state, context.operator_state, self.subtask, self.vertex.parallelism
                 )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Tells every operator that a checkpoint is safe."""
+        for chain in self._chains.values():
+            chain.completed(checkpoint_id)
         for operator in self.operators.values():
             operator.notify_checkpoint_complete(checkpoint_id)
 
@@ -266,6 +279,9 @@ class Task:
     def read_source(self, work: SourceWork) -> None:
         """Lets the source of this task emit what it may in this epoch; at its end, ends the task."""
         head = self._source()
+        if work.drain:
+            self.finish_source()
+            return
         try:
             if work.complete:
                 head.no_more_splits()

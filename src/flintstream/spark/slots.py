@@ -60,8 +60,8 @@ class SlotHandle:
 class SlotPool:
     """The slots of one attempt of a job.
 
-    `on_data` is called when a source has records, `on_failure` once when a slot has failed or gone; both on a thread
-    of the pool, and both must return quickly.
+    `on_data` is called when a source has records, `on_failure` once when a slot has failed or gone, `on_message` with all
+    else that a slot tells by itself; each on a thread of the pool, and each must return quickly.
     """
 
     def __init__(
@@ -73,7 +73,9 @@ class SlotPool:
         on_data: Callable[[], None],
         on_failure: Callable[[Fault], None],
         python_executable: str | None = None,
+        on_message: Callable[[Any], None] = lambda message: None,
     ) -> None:
+        self._on_message = on_message
         self._python_executable = python_executable
         self.authkey = secrets.token_bytes(32)
         self._spark = spark
@@ -136,6 +138,8 @@ class SlotPool:
         cores = context.defaultParallelism
         tasks = max(1, min(self._count, cores))
         address: Any = self._listener.address
+        # The group of the attempt before is cancelled, with all that would still begin in it.
+        context.setJobGroup(f"flint-{self._job_id}-{self._attempt}", f"slots of job {self._job_id}", True)
         specs = [
             SlotSpec(
                 slot=slot,
@@ -271,6 +275,8 @@ class SlotPool:
             self._on_data()
         elif isinstance(message, SlotFailed):
             self._on_failure(message.fault)
+        else:
+            self._on_message(message)
 
     def _lost(self, handle: SlotHandle) -> None:
         summary = f"slot {handle.slot} (process {handle.pid} on {handle.host}) died"

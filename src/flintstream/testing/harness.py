@@ -201,7 +201,7 @@ class OperatorHarness:
         """
         if self._life != _NEW:
             raise RuntimeError(f"the harness is {self._life}: state is restored before it is opened")
-        self._task.restore({self._operator.context.operator_id: list(snapshots)})
+        self._task.restore(lambda operator_id, groups: [[snapshot] for snapshot in snapshots])
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Tells the function that a checkpoint is safe."""

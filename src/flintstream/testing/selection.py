@@ -41,7 +41,7 @@ _KEYED_ONLY = ("KeyedProcessFunction", "KeyedCoProcessFunction", "KeyedBroadcast
 
 
 def operator_for(function: Any, keyed: bool, two_inputs: bool, kind: str | None = None) -> Operator:
-    """The operator that a job would run the function in; an operator is returned as it is.
+    """The operator that a job would run the function in; an operator is returned as it is, a connector's sink makes its own.
 
     An asynchronous function may come in an `AsyncFunctionDescriptor`; alone it keeps the order, with no time-out.
 
@@ -49,6 +49,8 @@ def operator_for(function: Any, keyed: bool, two_inputs: bool, kind: str | None 
     """
     if isinstance(function, Operator):
         operator = function
+    elif _is_sink_of_its_own(function):
+        operator = function.create_operator(None)
     elif _is_named(function, "ProcessJoinFunction"):
         raise TypeError(
             f"{function!r} needs its bounds: give IntervalJoinOperator({type(function).__name__}(), lower, upper), with "
@@ -98,6 +100,11 @@ def _kind_of(function: Any, kinds: dict[str, tuple[str, _Maker]], kind: str | No
 
 def _is_for_keyed_streams(function: Any) -> bool:
     return any(_is_named(function, name) for name in _KEYED_ONLY)
+
+
+def _is_sink_of_its_own(function: Any) -> bool:
+    sink = _is_named(function, "Sink") or _is_named(function, "SinkFunction")
+    return sink and hasattr(function, "create_operator")
 
 
 def _is_named(function: Any, name: str) -> bool:

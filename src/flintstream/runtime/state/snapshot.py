@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from flintstream.common.keys import key_group
+from flintstream.common.keys import key_groups
 from flintstream.common.pickling import dumps
 from flintstream.common.serializer import TypeSerializer
 from flintstream.common.serializer_snapshot import TypeSerializerSnapshot
@@ -55,8 +55,18 @@ class OperatorSnapshot:
     groups: dict[int, bytes] = field(default_factory=dict)
     """For each key group the entries of all keyed states, and the timers."""
     operator: dict[str, StoredOperatorState] = field(default_factory=dict)
-    only_changes: bool = False
-    """Whether only keys are in it that were touched since the snapshot before."""
+    base: int | None = None
+    """Of a snapshot of changes: the checkpoint since which they are. Otherwise everything is in it."""
+
+    @property
+    def only_changes(self) -> bool:
+        """Whether only keys are in it that were touched since its base."""
+        return self.base is not None
+
+    @property
+    def keyed_size(self) -> int:
+        """The bytes of its keyed state and timers."""
+        return sum(map(len, self.groups.values()))
 
 
 @dataclass
@@ -73,13 +83,17 @@ class _Group:
 
 
 def take_snapshot(
-    keyed: KeyedStateBackend | None, operator: OperatorStateBackend, timers: StoredTimers, only_changes: bool = False
+    keyed: KeyedStateBackend | None,
+    operator: OperatorStateBackend,
+    timers: StoredTimers,
+    changed: Collection[Any] | None = None,
+    base: int | None = None,
 ) -> OperatorSnapshot:
-    """The state of an operator as it is now; of its keyed state, if wanted, only what was touched since the last time."""
+    """The state of an operator as it is now; of its keyed state all, or what is stored for the keys that have `changed`
+    since the checkpoint `base`."""
     stored = {name: _store(*state) for name, state in operator.snapshot().states.items()}
     if keyed is None:
         return OperatorSnapshot(operator=stored)
-    changed = keyed.changed_keys() if only_changes else None
     groups: dict[int, _Group] = {}
     for info, _ in keyed.entries():
         _add_entries(keyed, info, changed, groups)
@@ -88,7 +102,7 @@ def take_snapshot(
         {info.name: _describe(info) for info, _ in keyed.entries()},
         {group: dumps(vars(content)) for group, content in sorted(groups.items())},
         stored,
-        changed is not None,
+        base,
     )
 
 
@@ -116,17 +130,16 @@ def _add_entries(
             raise ValueError(f"operator '{keyed.operator}': state {info.name!r} cannot be written: {error}") from error
         groups.setdefault(group, _Group()).entries[info.name] = (list(entries), data, times)
     table = keyed.table(info.name)
-    for key in changed or ():
-        if key not in table:
-            group = key_group(key, keyed.max_parallelism)
-            groups.setdefault(group, _Group()).removed.setdefault(info.name, []).append(key)
+    removed = [key for key in changed or () if key not in table]
+    for key, group in zip(removed, key_groups(removed, keyed.max_parallelism)):
+        groups.setdefault(group, _Group()).removed.setdefault(info.name, []).append(key)
 
 
 def _add_timers(timers: StoredTimers, max_parallelism: int, groups: dict[int, _Group]) -> None:
     for domain, stored in enumerate(timers):
-        for timestamp, owner in stored:
-            key = owner.key if isinstance(owner, Namespaced) else owner
-            groups.setdefault(key_group(key, max_parallelism), _Group()).timers[domain].append((timestamp, owner))
+        keys = [owner.key if isinstance(owner, Namespaced) else owner for _, owner in stored]
+        for timer, group in zip(stored, key_groups(keys, max_parallelism)):
+            groups.setdefault(group, _Group()).timers[domain].append(timer)
 
 
 def _store(mode: str, type_info: Any, content: Any) -> StoredOperatorState:
@@ -141,7 +154,7 @@ def _store(mode: str, type_info: Any, content: Any) -> StoredOperatorState:
 
 
 def restore_snapshots(
-    snapshots: list[OperatorSnapshot],
+    chains: list[list[OperatorSnapshot]],
     keyed: KeyedStateBackend | None,
     operator: OperatorStateBackend,
     subtask: int,
@@ -149,24 +162,25 @@ def restore_snapshots(
 ) -> StoredTimers:
     """Fills the backends of a subtask with its share of what all subtasks of an earlier run have left; gives its timers.
 
-    A snapshot of changes must stand behind the one that it goes on from.
+    There is a chain for each subtask of that run: a snapshot of everything, and behind it those of changes.
     """
     timers: StoredTimers = ([], [])
-    if keyed is not None:
-        for snapshot in snapshots:
-            timers = _restore_keyed(snapshot, keyed, timers)
-    left = [
-        OperatorStateSnapshot({name: _load(state) for name, state in snapshot.operator.items()})
-        for snapshot in snapshots
-        if not any(later.only_changes for later in snapshots) or snapshot.only_changes
+    for chain in chains if keyed is not None else ():
+        assert keyed is not None
+        for snapshot in chain:
+            found = _restore_keyed(snapshot, keyed)
+        # Timers are written whole each time.
+        for restored, left in zip(timers, found):
+            restored.extend(left)
+    left_states = [
+        OperatorStateSnapshot({name: _load(state) for name, state in chain[-1].operator.items()}) for chain in chains
     ]
-    operator.restore(redistribute(left, parallelism)[subtask])
+    operator.restore(redistribute(left_states, parallelism)[subtask])
     return timers
 
 
-def _restore_keyed(snapshot: OperatorSnapshot, keyed: KeyedStateBackend, timers: StoredTimers) -> StoredTimers:
-    if snapshot.only_changes:
-        timers = ([], [])
+def _restore_keyed(snapshot: OperatorSnapshot, keyed: KeyedStateBackend) -> StoredTimers:
+    timers: StoredTimers = ([], [])
     serializers = {}
     for name, stored in snapshot.keyed.items():
         written = TypeSerializerSnapshot.from_data(stored.serializer)

@@ -1,0 +1,363 @@
+"""CheckpointCoordinator: says when a checkpoint is due, and follows each until it is complete or given up."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from flintstream.common.time import earliest
+from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
+from flintstream.jobmaster.checkpoints.store import SHARED, CompletedCheckpoints, Fence, checkpoint_directory
+from flintstream.runtime.checkpoint.metadata import (
+    METADATA,
+    CheckpointMetadata,
+    OperatorState,
+    SubtaskState,
+)
+from flintstream.runtime.checkpoint.pieces import CheckpointTarget
+from flintstream.runtime.checkpoint.storage import Storage, storage_at
+from flintstream.runtime.protocol import SnapshotDone, SnapshotFailed, StoredSubtask
+
+_EVERYTHING = 1 << 62
+
+
+class CheckpointFailedError(RuntimeError):
+    """A checkpoint or savepoint was given up; the message says why."""
+
+
+@dataclass(frozen=True)
+class OperatorInfo:
+    """What metadata say of an operator besides its state."""
+
+    name: str
+    uid: str | None
+    parallelism: int
+    max_parallelism: int
+
+
+@dataclass
+class Pending:
+    """A checkpoint on its way."""
+
+    checkpoint_id: int
+    timestamp: int
+    epoch: int
+    """The last epoch that it contains."""
+    target: CheckpointTarget
+    sources: Mapping[str, bytes]
+    waiting: set[int]
+    """The slots that have not answered."""
+    deadline: float
+    savepoint: str | None = None
+    """The directory of a savepoint."""
+    stored: bool = True
+    """Whether metadata are written; not if it serves only to let sinks commit at the end of a job."""
+    result: Future[str] = field(default_factory=Future)
+    base: int | None = None
+    states: dict[tuple[str, int], StoredSubtask] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """What it is called in messages."""
+        return "savepoint" if self.savepoint is not None else f"checkpoint {self.checkpoint_id}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a checkpoint."""
+
+    pending: Pending
+    error: BaseException | None = None
+
+    @property
+    def completed(self) -> bool:
+        """Whether it is complete."""
+        return self.error is None
+
+
+class CheckpointCoordinator:
+    """Takes the checkpoints of a job, in all its attempts.
+
+    The job's thread asks when one is due, begins it, and takes the outcomes; slots' answers come on other threads, and
+    metadata are written on one of the coordinator's own. `wake` is called when there is an outcome to take.
+    """
+
+    def __init__(
+        self,
+        settings: CheckpointSettings,
+        job_id: str,
+        job_name: str,
+        operators: Mapping[str, OperatorInfo],
+        wake: Callable[[], None],
+    ) -> None:
+        self.settings = settings
+        self._job_id = job_id
+        self._job_name = job_name
+        self._operators = operators
+        self._wake = wake
+        self.storage: Storage | None = None
+        if settings.enabled and settings.directory is not None:
+            self.storage = storage_at(settings.directory).at(job_id)
+        self.fence = Fence(self.storage)
+        self.store = CompletedCheckpoints(self.storage, settings.retained, self.fence)
+        self._lock = threading.Lock()
+        self._pending: dict[int, Pending] = {}
+        self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self._writer = ThreadPoolExecutor(1, "checkpoints")
+        self._next_id = 1
+        self._last_started = time.time()
+        self._last_ended = 0.0
+        self._hurried = False
+        self._notified: int | None = None
+        """The last checkpoint of which the slots know that it is complete."""
+        self._failures = 0
+        self._epoch = 0
+        """The last epoch that a completed checkpoint contains."""
+
+    # --- when ---
+
+    def next_due(self, epoch: int) -> float | None:
+        """When (seconds since 1970) the coordinator has to be asked again; `epoch` is the last one that has run.
+
+        An idle job has nothing new to store: the next checkpoint waits for the next epoch.
+        """
+        with self._lock:
+            deadlines = [pending.deadline for pending in self._pending.values() if pending.waiting]
+            return earliest([*deadlines, self._periodic_due(epoch)])
+
+    def is_due(self, epoch: int) -> bool:
+        """Whether a checkpoint should begin now."""
+        with self._lock:
+            due = self._periodic_due(epoch)
+            return due is not None and due <= time.time()
+
+    def hurry(self) -> None:
+        """Asks for a checkpoint as soon as it may be taken: somebody waits for it."""
+        self._hurried = True
+
+    def _periodic_due(self, epoch: int) -> float | None:
+        interval = self.settings.interval
+        periodic = [pending for pending in self._pending.values() if pending.savepoint is None]
+        if interval is None or len(periodic) >= self.settings.max_concurrent:
+            return None
+        if epoch <= max([self._epoch, *(pending.epoch for pending in periodic)]):
+            return None
+        start = self._last_ended if self._hurried else self._last_started + interval
+        return max(start, self._last_ended + self.settings.min_pause)
+
+    # --- the life of a checkpoint ---
+
+    def begin(
+        self,
+        epoch: int,
+        slots: int,
+        sources: Mapping[str, bytes],
+        savepoint_directory: str | None = None,
+        stored: bool = True,
+    ) -> Pending:
+        """Begins a checkpoint, or a savepoint in a directory of its own below the given one."""
+        now = time.time()
+        checkpoint_id, self._next_id = self._next_id, self._next_id + 1
+        directory = None
+        if savepoint_directory is not None:
+            name = f"savepoint-{self._job_id[:6]}-{uuid.uuid4().hex[:12]}"
+            directory = storage_at(savepoint_directory).locate(name)
+        else:
+            self._last_started = now
+            self._hurried = False
+        pending = Pending(
+            checkpoint_id,
+            int(now * 1000),
+            epoch,
+            self._target(checkpoint_id, directory, stored),
+            sources,
+            set(range(slots)),
+            now + self.settings.timeout,
+            directory,
+            stored,
+            base=self._notified,
+        )
+        with self._lock:
+            self._pending[checkpoint_id] = pending
+        return pending
+
+    def _target(self, checkpoint_id: int, savepoint: str | None, stored: bool) -> CheckpointTarget:
+        if savepoint is not None:
+            return CheckpointTarget(storage_at(savepoint), inline_size=self.settings.inline_size)
+        size = self.settings.max_state_size if stored else _EVERYTHING
+        own = checkpoint_directory(checkpoint_id)
+        storage = self.storage if stored else None
+        return CheckpointTarget(storage, own, SHARED, self.settings.inline_size, size)
+
+    def acknowledge(self, done: SnapshotDone) -> None:
+        """A slot has stored its part; the last one makes the checkpoint complete."""
+        with self._lock:
+            pending = self._pending.get(done.checkpoint_id)
+            if pending is not None:
+                pending.states.update(done.states)
+                pending.waiting.discard(done.slot)
+                if pending.waiting:
+                    return
+        if pending is None:
+            self._writer.submit(self._discard_late, done)
+        else:
+            self._writer.submit(self._complete, pending)
+
+    def decline(self, failed: SnapshotFailed) -> None:
+        """A slot could not store its part."""
+        self.fail(failed.checkpoint_id, CheckpointFailedError(failed.fault.summary))
+
+    def fail(self, checkpoint_id: int, error: BaseException) -> None:
+        """Gives a checkpoint up, unless all of it has been stored already."""
+        with self._lock:
+            pending = self._pending.get(checkpoint_id)
+            if pending is None or not pending.waiting:
+                return
+            del self._pending[checkpoint_id]
+        self._end(pending, error)
+
+    def expire(self) -> None:
+        """Gives up what has taken too long."""
+        now = time.time()
+        for pending in list(self._pending.values()):
+            if pending.deadline <= now:
+                slots = ", ".join(map(str, sorted(pending.waiting)))
+                reason = f"not complete after {self.settings.timeout:g} s: slots {slots} have not answered"
+                self.fail(pending.checkpoint_id, CheckpointFailedError(reason))
+
+    def _complete(self, pending: Pending) -> None:
+        failure: BaseException | None = None
+        try:
+            pending.result.set_result(self._write(pending, self._metadata(pending)))
+        except BaseException as error:
+            failure = error
+        with self._lock:
+            del self._pending[pending.checkpoint_id]
+        self._end(pending, failure)
+        if failure is None:
+            self._prune()
+
+    def _write(self, pending: Pending, metadata: CheckpointMetadata) -> str:
+        if pending.savepoint is not None:
+            storage = storage_at(pending.savepoint)
+            storage.write(METADATA, metadata.to_bytes())
+            return pending.savepoint
+        if pending.stored:
+            self.store.add(metadata)
+        return self.store.location(metadata) or ""
+
+    def _prune(self) -> None:
+        with self._lock:
+            bases = {pending.base for pending in self._pending.values() if pending.base is not None}
+            if self._notified is not None:
+                bases.add(self._notified)
+        try:
+            self.store.prune(bases)
+        except Exception:
+            return  # What cannot be removed now is in nobody's way; the directory goes with the job.
+
+    def _metadata(self, pending: Pending) -> CheckpointMetadata:
+        operators: dict[str, OperatorState] = {}
+        for operator_id, info in self._operators.items():
+            subtasks = {
+                subtask: self._whole(operator_id, subtask, stored)
+                for (owner, subtask), stored in sorted(pending.states.items())
+                if owner == operator_id
+            }
+            source = pending.sources.get(operator_id)
+            operators[operator_id] = OperatorState(
+                info.name, info.uid, info.parallelism, info.max_parallelism, subtasks, source
+            )
+        return CheckpointMetadata(
+            pending.checkpoint_id,
+            pending.timestamp,
+            self._job_id,
+            self._job_name,
+            pending.savepoint is not None,
+            operators,
+        )
+
+    def _whole(self, operator_id: str, subtask: int, stored: StoredSubtask) -> SubtaskState:
+        """The state of a subtask with what it goes on from."""
+        if stored.base is None:
+            return stored.state
+        base = self.store.find(stored.base)
+        if base is None:
+            raise CheckpointFailedError(f"checkpoint {stored.base}, which it goes on from, is gone")
+        before = base.operators[operator_id].subtasks[subtask]
+        return SubtaskState(before.keyed + stored.state.keyed, stored.state.operator)
+
+    def _end(self, pending: Pending, error: BaseException | None) -> None:
+        if pending.savepoint is None:
+            self._last_ended = time.time()
+        if error is not None:
+            if not pending.result.done():
+                pending.result.set_exception(error)
+            self._writer.submit(self._discard, pending)
+        self._outcomes.put(Outcome(pending, error))
+        self._wake()
+
+    def _discard(self, pending: Pending) -> None:
+        try:
+            if pending.savepoint is not None:
+                storage_at(pending.savepoint).remove("")
+            elif pending.stored:
+                own = {piece.path for stored in pending.states.values() for piece in stored.state.pieces()}
+                self.store.discard({path for path in own if path is not None})
+                self.store.discard_directory(pending.checkpoint_id)
+        except Exception:
+            return  # The storage is what has failed: what is left there is removed with the job.
+
+    def _discard_late(self, done: SnapshotDone) -> None:
+        own = {piece.path for stored in done.states.values() for piece in stored.state.pieces()}
+        self.store.discard({path for path in own if path is not None})
+
+    # --- for the job's thread ---
+
+    def outcomes(self) -> list[Outcome]:
+        """What became of checkpoints since the last call."""
+        found = []
+        while not self._outcomes.empty():
+            found.append(self._outcomes.get())
+        return found
+
+    def count(self, outcome: Outcome) -> bool:
+        """Takes an outcome into account; false if more checkpoints in a row have failed than the job tolerates."""
+        if outcome.completed:
+            if outcome.pending.savepoint is None:
+                self._failures = 0
+                self._epoch = max(self._epoch, outcome.pending.epoch)
+                self._notified = outcome.pending.checkpoint_id
+            return True
+        if outcome.pending.savepoint is not None:
+            return True
+        self._failures += 1
+        return self._failures <= self.settings.tolerable_failures
+
+    def begin_attempt(self, first_id: int = 0) -> None:
+        """A new attempt of the job begins; numbers go on behind `first_id`."""
+        self.fence.claim()
+        self._next_id = max(self._next_id, first_id + 1)
+        self._notified = None
+        self._failures = 0
+        self._epoch = 0
+        self._last_started = time.time()
+
+    def end_attempt(self) -> None:
+        """Gives up what is on its way: the attempt is over."""
+        for checkpoint_id in list(self._pending):
+            self.fail(checkpoint_id, CheckpointFailedError("the job has failed or ended"))
+        # Nothing of this attempt may become complete once the next one has begun.
+        self._writer.submit(lambda: None).result()
+        self.outcomes()
+
+    def close(self, keep: bool) -> None:
+        """The job is over; its checkpoints stay only if it is said so."""
+        self._writer.shutdown()
+        if not keep:
+            self.store.remove_all()

@@ -1,0 +1,134 @@
+"""CheckpointSettings: what a job's configuration says about checkpoints, savepoints and what to go on from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from flintstream.common.config_values import parse_boolean, parse_duration, parse_integer, parse_memory_size
+from flintstream.runtime.checkpoint.pieces import DEFAULT_MAX_STATE_SIZE
+
+_PREFIX = "execution.checkpointing."
+MAX_STATE_SIZE = "flint.checkpointing.max-memory-state-size"
+RESTORE_PATH = ("execution.state-recovery.path", "execution.savepoint.path")
+UNCLAIMED = ("execution.state-recovery.ignore-unclaimed-state", "execution.savepoint.ignore-unclaimed-state")
+_DIRECTORY = (f"{_PREFIX}dir", "state.checkpoints.dir")
+_SAVEPOINT_DIRECTORY = (f"{_PREFIX}savepoint-dir", "state.savepoints.dir")
+_RETAINED = (f"{_PREFIX}num-retained", "state.checkpoints.num-retained")
+_INCREMENTAL = (f"{_PREFIX}incremental", "state.backend.incremental")
+_INLINE = (f"{_PREFIX}data-inline-threshold", "state.storage.fs.memory-threshold")
+_LEAST_SECONDS = 0.01
+
+
+class Retention(Enum):
+    """When the checkpoints of a job outlive it."""
+
+    RETAIN_ON_CANCELLATION = "after a cancel and after a failure"
+    DELETE_ON_CANCELLATION = "after a failure"
+    NO_EXTERNALIZED_CHECKPOINTS = "never"
+
+
+@dataclass(frozen=True)
+class CheckpointSettings:
+    """Settings of a job. Times are in seconds."""
+
+    interval: float | None = None
+    """How often a checkpoint is taken; None for never."""
+    timeout: float = 600.0
+    min_pause: float = 0.0
+    max_concurrent: int = 1
+    tolerable_failures: int = 0
+    retention: Retention = Retention.NO_EXTERNALIZED_CHECKPOINTS
+    retained: int = 1
+    incremental: bool = True
+    directory: str | None = None
+    """None to keep checkpoints in the driver's memory."""
+    savepoint_directory: str | None = None
+    max_state_size: int = DEFAULT_MAX_STATE_SIZE
+    inline_size: int = 20 * 1024
+    restore_path: str | None = None
+    """The checkpoint or savepoint to go on from."""
+    allow_unclaimed: bool = False
+    """Whether state may be in it that no operator claims."""
+
+    @staticmethod
+    def of(configuration: Mapping[str, str], batch_mode: bool = False) -> CheckpointSettings:
+        """Reads the settings; a job in batch mode takes no checkpoints."""
+        read = _Reader(configuration)
+        default = CheckpointSettings()
+        storage = read.text((f"{_PREFIX}storage", "state.checkpoint-storage"))
+        directory = None if storage == "jobmanager" else read.text(_DIRECTORY)
+        if storage == "filesystem" and directory is None:
+            raise ValueError(f"{_PREFIX}storage is 'filesystem', and {_DIRECTORY[0]} does not say where")
+        interval = None if batch_mode else read.seconds("interval", None)
+        return CheckpointSettings(
+            interval=interval if interval else None,
+            timeout=read.seconds("timeout", default.timeout) or default.timeout,
+            min_pause=read.seconds("min-pause", 0.0) or 0.0,
+            max_concurrent=read.number((f"{_PREFIX}max-concurrent-checkpoints",), 1, 1),
+            tolerable_failures=read.number((f"{_PREFIX}tolerable-failed-checkpoints",), 0, 0),
+            retention=read.retention(),
+            retained=read.number(_RETAINED, 1, 1),
+            incremental=read.flag(_INCREMENTAL, True),
+            directory=directory,
+            savepoint_directory=read.text(_SAVEPOINT_DIRECTORY),
+            max_state_size=read.size((MAX_STATE_SIZE,), default.max_state_size),
+            inline_size=read.size(_INLINE, default.inline_size),
+            restore_path=read.text(RESTORE_PATH),
+            allow_unclaimed=read.flag(UNCLAIMED, False),
+        )
+
+    @property
+    def enabled(self) -> bool:
+        """Whether checkpoints are taken."""
+        return self.interval is not None
+
+
+class _Reader:
+    """Reads options that may have more than one name, the newest first."""
+
+    def __init__(self, configuration: Mapping[str, str]) -> None:
+        self._configuration = configuration
+
+    def text(self, keys: tuple[str, ...]) -> str | None:
+        found = next((self._configuration[key] for key in keys if self._configuration.get(key)), None)
+        return None if found is None else str(found)
+
+    def flag(self, keys: tuple[str, ...], default: bool) -> bool:
+        return self._parsed(keys, default, parse_boolean)  # type: ignore[no-any-return]
+
+    def size(self, keys: tuple[str, ...], default: int) -> int:
+        return self._parsed(keys, default, parse_memory_size)  # type: ignore[no-any-return]
+
+    def number(self, keys: tuple[str, ...], default: int, least: int) -> int:
+        value: int = self._parsed(keys, default, parse_integer)
+        if value < least:
+            raise ValueError(f"{keys[0]} must be at least {least}, got {value}")
+        return value
+
+    def seconds(self, name: str, default: float | None) -> float | None:
+        key = _PREFIX + name
+        text = self.text((key,))
+        if text is None:
+            return default
+        seconds = parse_duration(text, key).to_millis() / 1000
+        if 0 < seconds < _LEAST_SECONDS and name in ("interval", "timeout"):
+            raise ValueError(f"{key} must be at least {_LEAST_SECONDS * 1000:.0f} ms, got {text!r}")
+        return seconds
+
+    def retention(self) -> Retention:
+        key = f"{_PREFIX}externalized-checkpoint-retention"
+        text = self.text((key,)) or Retention.NO_EXTERNALIZED_CHECKPOINTS.name
+        try:
+            return Retention[text.strip().upper().replace("-", "_")]
+        except KeyError:
+            names = ", ".join(member.name for member in Retention)
+            raise ValueError(f"{key} must be one of {names}, got {text!r}") from None
+
+    def _parsed(self, keys: tuple[str, ...], default: Any, parse: Any) -> Any:
+        for key in keys:
+            if self._configuration.get(key) not in (None, ""):
+                return parse(self._configuration[key], key)
+        return default

@@ -1,0 +1,82 @@
+"""Deliveries: what sinks put aside for the driver, fetched after each epoch and handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flintstream.jobmaster.progress import Progress
+from flintstream.jobmaster.results import Collector, print_lines
+from flintstream.runtime.operators.sinks import PRINT_SPOOL
+from flintstream.runtime.protocol import EpochReport
+
+_MOST_HELD_BYTES = 64 << 20
+
+
+class Deliveries:
+    """Printed lines are shown at once. Collected records are too, or, with checkpoints, once the checkpoint that contains
+    them is complete: a reader then never sees a record twice.
+    """
+
+    def __init__(self, progress: Progress, held_back: bool, gone: Callable[[], bool]) -> None:
+        self._progress = progress
+        self._held_back = held_back
+        self._gone = gone
+        self._held: list[tuple[int, str, bytes]] = []
+        """Epoch, spool and page of what waits for a checkpoint."""
+        self.collectors: dict[str, Collector] = {}
+
+    def collector(self, collector_id: str) -> Collector:
+        """Where the records of a collecting sink arrive."""
+        return self.collectors.setdefault(collector_id, Collector())
+
+    def take(
+        self,
+        epoch: int,
+        reports: Sequence[EpochReport],
+        call_slot: Callable[..., Any],
+        passed_over: set[str],
+    ) -> None:
+        """Fetches what an epoch has left in the slots, page by page, but for the spools that others take."""
+        for slot, report in enumerate(reports):
+            for spool, pages in report.spools.items():
+                if spool in passed_over:
+                    continue
+                first = report.first_pages.get(spool)
+                for number in range(pages):
+                    page = first if number == 0 and first is not None else None
+                    if page is None:
+                        page = call_slot(slot, "fetch", spool=spool, page=number)
+                    self._deliver(epoch, spool, page)
+                if pages > 1 or first is None:
+                    call_slot(slot, "release", spools=[spool])
+
+    def _deliver(self, epoch: int, spool: str, page: bytes) -> None:
+        if spool == PRINT_SPOOL:
+            with self._progress.paused():
+                print_lines(page)
+        elif self._held_back:
+            self._held.append((epoch, spool, page))
+        else:
+            self.collector(spool).put(page, self._gone)
+
+    @property
+    def hold_much(self) -> bool:
+        """Whether so much waits for a checkpoint that one should come soon."""
+        return sum(len(page) for _, _, page in self._held) > _MOST_HELD_BYTES
+
+    def release(self, epoch: int) -> None:
+        """A checkpoint that contains this epoch is complete."""
+        ready = [each for each in self._held if each[0] <= epoch]
+        self._held = [each for each in self._held if each[0] > epoch]
+        for _, spool, page in ready:
+            self.collector(spool).put(page, self._gone)
+
+    def forget(self) -> None:
+        """The attempt has failed: what no checkpoint contains will come again."""
+        self._held = []
+
+    def end(self, failure: BaseException | None) -> None:
+        """Nothing more comes."""
+        for collector in list(self.collectors.values()):
+            collector.end(lambda: failure)

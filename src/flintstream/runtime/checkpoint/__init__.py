@@ -1,0 +1,1 @@
+"""Checkpoints as they are stored: where their bytes go, and what ties them together."""

@@ -1,0 +1,234 @@
+"""Storage: the directory under which checkpoints are kept, on local disks or behind any URL that fsspec knows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from abc import ABC, abstractmethod
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+
+class StorageError(OSError):
+    """Checkpoint storage cannot be read or written; the message names the file and the option."""
+
+
+class Storage(ABC):
+    """Files by their path below a root. Slots and the driver each have a copy of the same one."""
+
+    root: str
+
+    @abstractmethod
+    def write(self, path: str, data: bytes) -> None:
+        """Writes a file as a whole, durably; nobody ever sees a part of it."""
+
+    @abstractmethod
+    def upload(self, path: str, local_path: str) -> None:
+        """Copies a local file."""
+
+    @abstractmethod
+    def create(self, path: str, data: bytes) -> bool:
+        """Writes a file unless there is one; false if there is."""
+
+    @abstractmethod
+    def read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
+        """The bytes of a file, or a range of them."""
+
+    @abstractmethod
+    def download(self, path: str, local_path: str) -> None:
+        """Copies a file to a local one."""
+
+    @abstractmethod
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory."""
+
+    @abstractmethod
+    def names(self, path: str = "") -> list[str]:
+        """The names of all that is in a directory, in order; none where there is no directory."""
+
+    @abstractmethod
+    def remove(self, path: str) -> None:
+        """Removes a file, or a directory with all that is in it; what is gone already is fine."""
+
+    @abstractmethod
+    def at(self, path: str) -> Storage:
+        """The storage of a directory below this one."""
+
+    def locate(self, path: str) -> str:
+        """A file as users know it."""
+        return f"{self.root.rstrip('/')}/{path}" if path else self.root
+
+
+class LocalStorage(Storage):
+    """A directory of this machine, or one that is mounted on all of them."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+
+    def write(self, path: str, data: bytes) -> None:
+        target = self._made(path)
+        hidden = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{uuid.uuid4().hex}")
+        try:
+            with open(hidden, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(hidden, target)
+        except OSError:
+            _remove_file(hidden)
+            raise
+        _sync_directory(os.path.dirname(target))
+
+    def upload(self, path: str, local_path: str) -> None:
+        target = self._made(path)
+        try:
+            with open(local_path, "rb") as source, open(target, "xb") as file:
+                shutil.copyfileobj(source, file, 1 << 20)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            _remove_file(target)
+            raise
+
+    def create(self, path: str, data: bytes) -> bool:
+        try:
+            with open(self._made(path), "xb") as file:
+                file.write(data)
+        except FileExistsError:
+            return False
+        return True
+
+    def read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
+        with open(self._path(path), "rb") as file:
+            file.seek(start)
+            return file.read() if size is None else file.read(size)
+
+    def download(self, path: str, local_path: str) -> None:
+        shutil.copyfile(self._path(path), local_path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._path(path))
+
+    def names(self, path: str = "") -> list[str]:
+        try:
+            return sorted(os.listdir(self._path(path)))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def remove(self, path: str) -> None:
+        target = self._path(path)
+        if os.path.isdir(target):
+            shutil.rmtree(target, ignore_errors=True)
+        else:
+            _remove_file(target)
+
+    def at(self, path: str) -> LocalStorage:
+        return LocalStorage(self._path(path))
+
+    def _path(self, path: str) -> str:
+        return os.path.join(self.root, path) if path else self.root
+
+    def _made(self, path: str) -> str:
+        target = self._path(path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        return target
+
+
+class UrlStorage(Storage):
+    """A place behind a URL, such as `s3://bucket/checkpoints`. An object appears there as a whole or not at all."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root.rstrip("/")
+        self._opened: tuple[Any, str] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"root": self.root, "_opened": None}
+
+    def _at(self, path: str) -> tuple[Any, str]:
+        if self._opened is None:
+            import fsspec
+
+            try:
+                file_system, root = fsspec.core.url_to_fs(self.root)
+            except (ImportError, ValueError) as error:
+                raise StorageError(f"checkpoint storage {self.root!r} cannot be used: {error}") from error
+            # What others write must be seen: listings are never taken from memory.
+            file_system.use_listings_cache = False
+            self._opened = file_system, root.rstrip("/")
+        file_system, root = self._opened
+        return file_system, f"{root}/{path}" if path else root
+
+    def write(self, path: str, data: bytes) -> None:
+        file_system, target = self._at(path)
+        file_system.makedirs(file_system._parent(target), exist_ok=True)
+        file_system.pipe_file(target, data)
+
+    def upload(self, path: str, local_path: str) -> None:
+        file_system, target = self._at(path)
+        file_system.makedirs(file_system._parent(target), exist_ok=True)
+        file_system.put_file(local_path, target)
+
+    def create(self, path: str, data: bytes) -> bool:
+        if self.exists(path):
+            return False
+        self.write(path, data)
+        return True
+
+    def read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
+        file_system, target = self._at(path)
+        data: bytes = file_system.cat_file(target, start, None if size is None else start + size)
+        return data
+
+    def download(self, path: str, local_path: str) -> None:
+        file_system, target = self._at(path)
+        file_system.get_file(target, local_path)
+
+    def exists(self, path: str) -> bool:
+        file_system, target = self._at(path)
+        file_system.invalidate_cache()
+        found: bool = file_system.exists(target)
+        return found
+
+    def names(self, path: str = "") -> list[str]:
+        file_system, target = self._at(path)
+        file_system.invalidate_cache()
+        try:
+            found = file_system.ls(target, detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(entry.rstrip("/").rpartition("/")[2] for entry in found if entry.rstrip("/") != target)
+
+    def remove(self, path: str) -> None:
+        file_system, target = self._at(path)
+        file_system.invalidate_cache()
+        try:
+            file_system.rm(target, recursive=True)
+        except FileNotFoundError:
+            pass  # Gone already.
+
+    def at(self, path: str) -> UrlStorage:
+        return UrlStorage(f"{self.root}/{path}" if path else self.root)
+
+
+def storage_at(location: str) -> Storage:
+    """The storage of a directory or URL: `/data/checkpoints`, `file:///data/checkpoints`, `s3://bucket/checkpoints`."""
+    parts = urlsplit(location)
+    if parts.scheme == "file":
+        return LocalStorage(unquote(parts.path))
+    return UrlStorage(location) if "://" in location else LocalStorage(location)
+
+
+def _remove_file(path: str) -> None:
+    try:
+        os.remove(path)
+    except FileNotFoundError:
+        pass  # Gone already.
+
+
+def _sync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,71 @@
+"""Uploads: stores the snapshots of a slot while its processing thread goes on."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter
+from flintstream.runtime.faults import engine_fault
+from flintstream.runtime.protocol import SnapshotDone, SnapshotFailed, StoredSubtask
+from flintstream.runtime.state.snapshot import OperatorSnapshot
+
+
+@dataclass(frozen=True)
+class SlotSnapshot:
+    """What all operators of a slot have to store for a checkpoint."""
+
+    checkpoint_id: int
+    target: CheckpointTarget
+    incremental: bool
+    snapshots: list[tuple[str, str, int, OperatorSnapshot]]
+    """Operator id, operator name and subtask, and the snapshot."""
+
+
+class Uploads:
+    """A thread that stores snapshots, one after the other, and tells what became of each."""
+
+    def __init__(self, slot: int, tell: Callable[[Any], None]) -> None:
+        self._slot = slot
+        self._tell = tell
+        self._waiting: queue.SimpleQueue[SlotSnapshot] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def add(self, snapshot: SlotSnapshot) -> None:
+        """Stores a snapshot when those before it are stored."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="uploads", daemon=True)
+            self._thread.start()
+        self._waiting.put(snapshot)
+
+    def _work(self) -> None:
+        while True:
+            self._tell(self._store(self._waiting.get()))
+
+    def _store(self, snapshot: SlotSnapshot) -> SnapshotDone | SnapshotFailed:
+        states: dict[tuple[str, int], StoredSubtask] = {}
+        written: list[str] = []
+        try:
+            for operator_id, name, subtask, taken in snapshot.snapshots:
+                writer = PieceWriter(snapshot.target, name, subtask)
+                try:
+                    state = writer.write(taken, snapshot.incremental)
+                finally:
+                    written += writer.files
+                states[operator_id, subtask] = StoredSubtask(state, taken.base)
+        except Exception as error:
+            _remove(snapshot.target, written)
+            return SnapshotFailed(self._slot, snapshot.checkpoint_id, engine_fault(error))
+        return SnapshotDone(self._slot, snapshot.checkpoint_id, states)
+
+
+def _remove(target: CheckpointTarget, paths: list[str]) -> None:
+    for path in paths:
+        try:
+            assert target.storage is not None
+            target.storage.remove(path)
+        except Exception:
+            return  # The storage is what has failed: what is left there is removed with the job.
