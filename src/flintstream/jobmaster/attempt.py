@@ -116,6 +116,8 @@ class JobAttempt:
             pool.addresses,
             pool.authkey,
         )
+        if restored is not None:
+            self._write_staged(restored.checkpoint_id)
         self._start_sources(restored)
 
     def _start_sources(self, restored: RestoredOperators | None) -> None:
@@ -274,20 +276,34 @@ class JobAttempt:
                     merged[name] = accumulator
         self.accumulators = merged
         for writer in self._writers:
-            self._write_with_spark(writer, reports)
+            self._write_epoch(writer, reports)
         self._deliveries.take(self.epoch, reports, self._call_slot, {writer.spool_name for writer in self._writers})
 
-    def _write_with_spark(self, writer: SparkWriterOperator, reports: list[EpochReport]) -> None:
+    def _write_epoch(self, writer: SparkWriterOperator, reports: list[EpochReport]) -> None:
+        """Writes what a Spark sink has put aside in this epoch, unless it waits for a checkpoint."""
+        holders = [slot for slot, report in enumerate(reports) if writer.spool_name in report.spools]
+        if holders:
+            self._write_with_spark(writer, writer.spool_name, holders, self.epoch)
+
+    def _write_staged(self, up_to: int) -> None:
+        """Writes what Spark sinks have put aside for checkpoints that are complete now, each by itself."""
+        if not self._writers:
+            return
+        staged: list[dict[str, int]] = self._call("staged")
+        for writer in self._writers:
+            numbers = {writer.staged_checkpoint(spool) for spools in staged for spool in spools}
+            for number in sorted(number for number in numbers if number is not None and number <= up_to):
+                spool = writer.staged_name(number)
+                holders = [slot for slot, spools in enumerate(staged) if spool in spools]
+                self._write_with_spark(writer, spool, holders, number)
+
+    def _write_with_spark(self, writer: SparkWriterOperator, spool: str, holders: list[int], number: int) -> None:
         """Hands the records of a Spark sink to its function, then lets the slots forget them."""
         assert self.pool is not None and writer.write is not None
-        spool = writer.spool_name
-        holders = [slot for slot, report in enumerate(reports) if spool in report.spools]
-        if not holders:
-            return
         first = self._call_slot(holders[0], "fetch", spool=spool, page=0)
         frame = spool_frame(self._spark, self.pool.addresses, self.pool.authkey, spool, writer.input_type, first)
         try:
-            writer.write(frame, self.epoch)
+            writer.write(frame, number)
         except Exception as error:
             name = next(node.name for node in self._graph.job_graph.nodes.values() if node.operator is writer)
             raise JobFailed(user_fault(error, name).fault) from error
@@ -322,6 +338,7 @@ class JobAttempt:
             for operator_id, source in self._sources.items():
                 if operator_id in pending.sources:
                     source.checkpoint_complete(pickle.loads(pending.sources[operator_id]))
+            self._write_staged(pending.checkpoint_id)
             self._deliveries.release(pending.epoch)
         elif not outcome.completed:
             self._call("checkpoint_aborted", arguments=lambda slot: {"checkpoint_id": pending.checkpoint_id})
@@ -375,6 +392,7 @@ class JobAttempt:
         if error is None:
             # Sinks commit what the savepoint contains.
             self._call("checkpoint_complete", arguments=lambda slot: {"checkpoint_id": pending.checkpoint_id})
+            self._write_staged(pending.checkpoint_id)
             self._deliveries.release(pending.epoch)
             raise JobStopped(request, pending.result.result())
         request.result.set_exception(error)

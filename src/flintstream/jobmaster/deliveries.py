@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,11 +25,19 @@ class Deliveries:
         self._gone = gone
         self._held: list[tuple[int, str, bytes]] = []
         """Epoch, spool and page of what waits for a checkpoint."""
-        self.collectors: dict[str, Collector] = {}
+        self._collectors: dict[str, Collector] = {}
+        self._lock = threading.Lock()
+        self._ended: Callable[[], BaseException | None] | None = None
 
     def collector(self, collector_id: str) -> Collector:
         """Where the records of a collecting sink arrive."""
-        return self.collectors.setdefault(collector_id, Collector())
+        with self._lock:
+            known = self._collectors.get(collector_id)
+            if known is None:
+                known = self._collectors[collector_id] = Collector()
+                if self._ended is not None:
+                    known.end(self._ended)
+            return known
 
     def take(
         self,
@@ -78,5 +87,8 @@ class Deliveries:
 
     def end(self, failure: BaseException | None) -> None:
         """Nothing more comes."""
-        for collector in list(self.collectors.values()):
-            collector.end(lambda: failure)
+        with self._lock:
+            self._ended = lambda: failure
+            collectors = list(self._collectors.values())
+        for collector in collectors:
+            collector.end(self._ended)

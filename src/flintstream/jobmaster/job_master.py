@@ -57,8 +57,8 @@ class JobMaster:
         self._deliveries = Deliveries(self.progress, settings.checkpoints.enabled, lambda: self._control.cancelled)
         self._source_factory = SourceFactory(self._source_directory(), settings.checkpoints.enabled)
         self.attempt: JobAttempt | None = None
-        self._first: RestoredOperators | None = None
-        """What the job was told to go on from."""
+        self._first = self._told_to_restore()
+        """What the job was told to go on from; what does not fit is refused before anything runs."""
         self._started = time.time()
         self._thread = threading.Thread(target=self._run, name=f"job {settings.job_name}", daemon=True)
 
@@ -128,7 +128,6 @@ class JobMaster:
 
     def _run_attempts(self) -> tuple[JobStatus, JobExecutionResult | BaseException]:
         strategy = self.settings.restart_strategy()
-        self._first = self._told_to_restore()
         while True:
             try:
                 self._run_attempt()
@@ -187,7 +186,10 @@ class JobMaster:
         self._set_status(status)
         if self.attempt is not None:
             self.attempt.release(finished=False)
-        self.checkpoints.end_attempt()
+        for outcome in self.checkpoints.end_attempt():
+            # A checkpoint that has become complete meanwhile: the next attempt goes on behind it.
+            if outcome.completed and outcome.pending.savepoint is None:
+                self._deliveries.release(outcome.pending.epoch)
         self._deliveries.forget()
 
     def _interrupt(self) -> None:

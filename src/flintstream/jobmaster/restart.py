@@ -7,11 +7,14 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from flintstream.common.config_values import parse_duration, parse_float, parse_integer
 
 TYPE = ("restart-strategy.type", "restart-strategy")
 _PREFIX = "restart-strategy."
+_WITHOUT_END = 2**31 - 1
+_Number = TypeVar("_Number", int, float)
 
 
 class RestartStrategy(ABC):
@@ -77,22 +80,27 @@ class ExponentialDelay(RestartStrategy):
         self._jitter = jitter
         self._attempts = attempts
         self._clock = clock
-        self._next = initial
         self._restarts = 0
         self._running_since: float | None = None
 
     def delay(self) -> float | None:
         now = self._clock()
         if self._running_since is not None and now - self._running_since >= self._reset_after:
-            self._next, self._restarts = self._initial, 0
+            self._restarts = 0
+        seconds = self._backoff()
         self._restarts += 1
         if self._attempts is not None and self._restarts > self._attempts:
             return None
-        seconds = self._next
-        self._next = min(self._most, self._next * self._multiplier)
-        seconds = max(0.0, seconds * (1 + random.uniform(-self._jitter, self._jitter)))
         self._running_since = now + seconds
         return seconds
+
+    def _backoff(self) -> float:
+        try:
+            grown = self._initial * self._multiplier**self._restarts
+        except OverflowError:
+            return self._most
+        varied = grown * (1 + random.uniform(-self._jitter, self._jitter))
+        return max(self._initial, min(varied, self._most))
 
 
 def restart_strategy(configuration: Mapping[str, str], checkpointing: bool) -> RestartStrategy:
@@ -103,11 +111,14 @@ def restart_strategy(configuration: Mapping[str, str], checkpointing: bool) -> R
     kind = name.strip().lower().replace("_", "-").replace("exponentialdelay", "exponential-delay")
     kind = kind.replace("fixeddelay", "fixed-delay").replace("failurerate", "failure-rate")
 
-    def seconds(key: str, default: str) -> float:
-        return parse_duration(configuration.get(_PREFIX + key, default), _PREFIX + key).to_millis() / 1000
+    def seconds(key: str, default: str, least: float = 0.0) -> float:
+        text = configuration.get(_PREFIX + key, default)
+        value = parse_duration(text, _PREFIX + key).to_millis() / 1000
+        return _checked(key, text, value, value >= least, f"at least {least * 1000:.0f} ms")
 
-    def number(key: str, default: int) -> int:
-        return parse_integer(configuration.get(_PREFIX + key, default), _PREFIX + key)
+    def number(key: str, default: int, least: int) -> int:
+        value = parse_integer(configuration.get(_PREFIX + key, default), _PREFIX + key)
+        return _checked(key, value, value, value >= least, f"at least {least}")
 
     def fraction(key: str, default: float) -> float:
         return parse_float(configuration.get(_PREFIX + key, default), _PREFIX + key)
@@ -115,21 +126,36 @@ def restart_strategy(configuration: Mapping[str, str], checkpointing: bool) -> R
     if kind in ("none", "off", "disable"):
         return NoRestart()
     if kind == "fixed-delay":
-        return FixedDelay(number("fixed-delay.attempts", 1), seconds("fixed-delay.delay", "1 s"))
+        return FixedDelay(number("fixed-delay.attempts", 1, 0), seconds("fixed-delay.delay", "1 s"))
     if kind == "failure-rate":
         return FailureRate(
-            number("failure-rate.max-failures-per-interval", 1),
-            seconds("failure-rate.failure-rate-interval", "1 min"),
+            number("failure-rate.max-failures-per-interval", 1, 1),
+            seconds("failure-rate.failure-rate-interval", "1 min", 0.001),
             seconds("failure-rate.delay", "1 s"),
         )
     if kind == "exponential-delay":
-        attempts = configuration.get(f"{_PREFIX}exponential-delay.attempts-before-reset-backoff")
+        initial = seconds("exponential-delay.initial-backoff", "1 s", 0.001)
+        most = seconds("exponential-delay.max-backoff", "1 min", 0.001)
+        multiplier = fraction("exponential-delay.backoff-multiplier", 1.5)
+        jitter = fraction("exponential-delay.jitter-factor", 0.1)
+        attempts = number("exponential-delay.attempts-before-reset-backoff", _WITHOUT_END, 1)
+        _checked(
+            "exponential-delay.max-backoff", most, most, most >= initial, f"at least the initial one, {initial:g} s"
+        )
+        _checked("exponential-delay.backoff-multiplier", multiplier, multiplier, multiplier > 1, "greater than 1")
+        _checked("exponential-delay.jitter-factor", jitter, jitter, 0 <= jitter <= 1, "from 0 to 1")
         return ExponentialDelay(
-            seconds("exponential-delay.initial-backoff", "1 s"),
-            seconds("exponential-delay.max-backoff", "1 min"),
-            fraction("exponential-delay.backoff-multiplier", 1.5),
-            seconds("exponential-delay.reset-backoff-threshold", "1 h"),
-            fraction("exponential-delay.jitter-factor", 0.1),
-            None if attempts in (None, "infinite", str(2**31 - 1)) else int(str(attempts)),
+            initial,
+            most,
+            multiplier,
+            seconds("exponential-delay.reset-backoff-threshold", "1 h", 0.001),
+            jitter,
+            None if attempts >= _WITHOUT_END else attempts,
         )
     raise ValueError(f"{TYPE[0]} must be none, fixed-delay, failure-rate or exponential-delay, got {name!r}")
+
+
+def _checked(key: str, given: object, value: _Number, fits: bool, wanted: str) -> _Number:
+    if not fits:
+        raise ValueError(f"{_PREFIX}{key} must be {wanted}, got {given!r}")
+    return value

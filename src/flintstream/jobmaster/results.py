@@ -26,12 +26,13 @@ class Collector:
     def put(self, page: bytes, gone: Callable[[], bool]) -> None:
         """Adds a page; waits while the reader is behind, unless the job is to end (`gone`)."""
         records = pickle.loads(page)
-        while not self._abandoned.is_set() and not gone():
+        while not self._abandoned.is_set():
             try:
                 self._pages.put(records, timeout=0.1)
                 return
             except queue.Full:
-                continue
+                if gone():
+                    return
 
     def end(self, failure: Callable[[], BaseException | None]) -> None:
         """No page follows. `failure` gives the reason if the job has failed."""

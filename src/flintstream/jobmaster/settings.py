@@ -97,6 +97,7 @@ class JobSettings:
             parameters=dict(self.parameters),
             batch_mode=self.batch_mode,
             watermark_interval=int(self._seconds(WATERMARK_INTERVAL, "200 ms") * 1000),
+            checkpointing=self.checkpoints.enabled,
             incremental_checkpoints=self.checkpoints.incremental,
         )
         return info, user_code

@@ -16,6 +16,7 @@ from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.job_graph import build_job_graph
 from flintstream.graph.stream_graph import StreamGraph
 from flintstream.jobmaster.job_master import JobMaster
+from flintstream.jobmaster.registry import registry
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.spark.session import get_or_create_session
 
@@ -35,6 +36,7 @@ def submit(stream_graph: StreamGraph, settings: JobSettings) -> LocalJobClient:
         atexit.register(_cancel_all)
     _running.add(master)
     master.start()
+    registry.register(master)
     return LocalJobClient(master)
 
 
@@ -45,6 +47,7 @@ def _cancel_all() -> None:
         master.cancel()
     for master in masters:
         master.join(10.0)
+    registry.close()
 
 
 class LocalJobClient(JobClient):

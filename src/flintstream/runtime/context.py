@@ -31,6 +31,8 @@ class JobInfo:
     watermark_interval: int = 200
     """How often (milliseconds) periodic watermarks are made while records come; 0 for never."""
     cached_files: Mapping[str, str] = field(default_factory=dict)
+    checkpointing: bool = False
+    """Whether checkpoints are taken."""
     incremental_checkpoints: bool = True
     """Whether a checkpoint may hold only what has changed since the one before."""
 

@@ -22,6 +22,8 @@ class Spool:
 
     def __init__(self, kept: bool = False) -> None:
         self.kept = kept
+        self.staged = False
+        """Whether it waits for a checkpoint, and is none of an epoch's results."""
         self._file: IO[bytes] | None = None
         self._pages: list[tuple[int, int]] = []
         self.records = 0
@@ -30,16 +32,16 @@ class Spool:
         """Adds records as one page or several."""
         for start in range(0, len(records), PAGE_RECORDS):
             page = records[start : start + PAGE_RECORDS]
-            self.append_page(dumps(page), len(page))
+            self.append_page(dumps(page))
+            self.records += len(page)
 
-    def append_page(self, data: bytes, records: int) -> None:
+    def append_page(self, data: bytes) -> None:
         """Adds a page that is bytes already."""
         if self._file is None:
             self._file = tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES)
         self._file.seek(0, 2)
         self._pages.append((self._file.tell(), len(data)))
         self._file.write(data)
-        self.records += records
 
     @property
     def pages(self) -> int:
@@ -88,6 +90,13 @@ class SlotServices:
         if spool is None:
             spool = self.spools[name] = Spool(kept)
         return spool
+
+    def stage(self, name: str, staged_name: str) -> None:
+        """What a spool holds now waits for a checkpoint under another name; the spool begins anew."""
+        spool = self.spools.pop(name, None)
+        if spool is not None and spool.pages:
+            spool.staged = True
+            self.spools[staged_name] = spool
 
     @cached_property
     def event_loop(self) -> EventLoop:

@@ -103,6 +103,7 @@ class Slot:
             "snapshot": self._snapshot,
             "checkpoint_complete": self._checkpoint_complete,
             "checkpoint_aborted": self._checkpoint_aborted,
+            "staged": self._staged,
             "fetch": self._fetch,
             "release": self._release,
             "close": self._close,
@@ -228,7 +229,9 @@ class Slot:
                     accumulators[name].merge(accumulator)
                 else:
                     accumulators[name] = accumulator.clone()
-        spools = {name: spool.pages for name, spool in self._services.spools.items() if spool.pages}
+        spools = {
+            name: spool.pages for name, spool in self._services.spools.items() if spool.pages and not spool.staged
+        }
         first_pages = {}
         for name, pages in spools.items():
             if self._services.spools[name].kept:
@@ -284,12 +287,16 @@ class Slot:
         for task in self._tasks:
             task.notify_checkpoint_aborted(checkpoint_id)
 
+    def _staged(self) -> dict[str, int]:
+        """The spools whose records wait for a checkpoint, with their pages."""
+        return {name: spool.pages for name, spool in self._services.spools.items() if spool.staged and spool.pages}
+
     def _fetch(self, spool: str, page: int) -> bytes:
         return self._services.spools[spool].page(page)
 
     def _release(self, spools: list[str]) -> None:
         for name in spools:
-            self._services.spools[name].clear()
+            self._services.spools.pop(name).clear()
 
     def _close(self) -> EpochReport:
         """Closes all operators; the first failure is the driver's to know."""

@@ -88,6 +88,7 @@ class Task:
             services=self._services,
             batch_mode=self._job.batch_mode,
             watermark_interval=self._job.watermark_interval,
+            checkpointing=self._job.checkpointing,
         )
         output = Output(deployed.name, self.subtask, deployed.output_type)
         deployed.operator.setup(context, output)

@@ -51,18 +51,24 @@ class SparkDataFrameSource(Source):
 
 
 class SparkSink(Sink):
-    """Any Spark writer: after each epoch with records, `write(frame, epoch)` is called on the driver.
+    """Any Spark writer: `write(frame, number)` is called on the driver.
 
-        stream.sink_to(SparkSink(lambda frame, epoch: frame.write.mode("append").parquet("out")))
+        stream.sink_to(SparkSink(lambda frame, number: frame.write.mode("overwrite").parquet(f"out/part={number}")))
+
+    With checkpoints it is called once for each one that has records, after the checkpoint is complete, with the number of
+    the checkpoint. A failure at the wrong moment makes it called again, with the same number and the same records: what
+    writes to a place of that number, or asks whether the number was written before, writes exactly once. Without checkpoints,
+    and with `by_checkpoint=False`, it is called after each epoch with the number of the epoch: at least once.
 
     The columns are the fields of the stream's type (`Types.ROW_NAMED`, `Types.TUPLE`, ...); without a type they are
-    inferred from the first records. Delivery is at least once: after a failure an epoch may be written again.
+    inferred from the first records.
     """
 
-    def __init__(self, write: Callable[[Any, int], Any]) -> None:
+    def __init__(self, write: Callable[[Any, int], Any], by_checkpoint: bool = True) -> None:
         if not callable(write):
-            raise TypeError(f"SparkSink needs a function of (DataFrame, epoch), got {write!r}")
+            raise TypeError(f"SparkSink needs a function of (DataFrame, number), got {write!r}")
         self.write = write
+        self.by_checkpoint = by_checkpoint
 
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
-        return SparkWriterOperator(self.write, input_type)
+        return SparkWriterOperator(self.write, input_type, self.by_checkpoint)

@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 
 from flintstream.common.time import earliest
 from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
-from flintstream.jobmaster.checkpoints.store import SHARED, CompletedCheckpoints, Fence, checkpoint_directory
+from flintstream.jobmaster.checkpoints.store import (
+    SHARED,
+    CompletedCheckpoints,
+    Fence,
+    FencedOffError,
+    checkpoint_directory,
+)
 from flintstream.runtime.checkpoint.metadata import (
     METADATA,
     CheckpointMetadata,
@@ -107,6 +113,8 @@ class CheckpointCoordinator:
         self.store = CompletedCheckpoints(self.storage, settings.retained, self.fence)
         self._lock = threading.Lock()
         self._pending: dict[int, Pending] = {}
+        self._given_up: dict[int, Pending] = {}
+        """Those to which slots may still add files."""
         self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._writer = ThreadPoolExecutor(1, "checkpoints")
         self._next_id = 1
@@ -197,16 +205,15 @@ class CheckpointCoordinator:
     def acknowledge(self, done: SnapshotDone) -> None:
         """A slot has stored its part; the last one makes the checkpoint complete."""
         with self._lock:
-            pending = self._pending.get(done.checkpoint_id)
-            if pending is not None:
-                pending.states.update(done.states)
-                pending.waiting.discard(done.slot)
-                if pending.waiting:
-                    return
-        if pending is None:
-            self._writer.submit(self._discard_late, done)
-        else:
-            self._writer.submit(self._complete, pending)
+            late = self._given_up.get(done.checkpoint_id)
+            pending = late or self._pending.get(done.checkpoint_id)
+            if pending is None:
+                return
+            pending.states.update(done.states)
+            pending.waiting.discard(done.slot)
+            if late is None and pending.waiting:
+                return
+        self._writer.submit(self._complete if late is None else self._discard, pending)
 
     def decline(self, failed: SnapshotFailed) -> None:
         """A slot could not store its part."""
@@ -218,7 +225,7 @@ class CheckpointCoordinator:
             pending = self._pending.get(checkpoint_id)
             if pending is None or not pending.waiting:
                 return
-            del self._pending[checkpoint_id]
+            self._given_up[checkpoint_id] = self._pending.pop(checkpoint_id)
         self._end(pending, error)
 
     def expire(self) -> None:
@@ -303,19 +310,17 @@ class CheckpointCoordinator:
         self._wake()
 
     def _discard(self, pending: Pending) -> None:
+        with self._lock:
+            states, pending.states = pending.states, {}
         try:
             if pending.savepoint is not None:
                 storage_at(pending.savepoint).remove("")
             elif pending.stored:
-                own = {piece.path for stored in pending.states.values() for piece in stored.state.pieces()}
+                own = {piece.path for stored in states.values() for piece in stored.state.pieces()}
                 self.store.discard({path for path in own if path is not None})
                 self.store.discard_directory(pending.checkpoint_id)
         except Exception:
             return  # The storage is what has failed: what is left there is removed with the job.
-
-    def _discard_late(self, done: SnapshotDone) -> None:
-        own = {piece.path for stored in done.states.values() for piece in stored.state.pieces()}
-        self.store.discard({path for path in own if path is not None})
 
     # --- for the job's thread ---
 
@@ -327,12 +332,19 @@ class CheckpointCoordinator:
         return found
 
     def count(self, outcome: Outcome) -> bool:
-        """Takes an outcome into account; false if more checkpoints in a row have failed than the job tolerates."""
+        """Takes an outcome into account; false if more checkpoints in a row have failed than the job tolerates.
+
+        Raises FencedOffError if another driver has taken over: that ends the job, whatever it tolerates.
+        """
+        if isinstance(outcome.error, FencedOffError):
+            raise outcome.error
         if outcome.completed:
             if outcome.pending.savepoint is None:
                 self._failures = 0
                 self._epoch = max(self._epoch, outcome.pending.epoch)
                 self._notified = outcome.pending.checkpoint_id
+                # The one before it is nobody's base any more.
+                self._writer.submit(self._prune)
             return True
         if outcome.pending.savepoint is not None:
             return True
@@ -340,21 +352,22 @@ class CheckpointCoordinator:
         return self._failures <= self.settings.tolerable_failures
 
     def begin_attempt(self, first_id: int = 0) -> None:
-        """A new attempt of the job begins; numbers go on behind `first_id`."""
+        """A new attempt of the job begins; numbers go on behind `first_id`, and behind what any driver has begun."""
         self.fence.claim()
-        self._next_id = max(self._next_id, first_id + 1)
+        self._next_id = 1 + max(self._next_id - 1, first_id, self.store.highest_number)
         self._notified = None
         self._failures = 0
         self._epoch = 0
         self._last_started = time.time()
 
-    def end_attempt(self) -> None:
-        """Gives up what is on its way: the attempt is over."""
+    def end_attempt(self) -> list[Outcome]:
+        """Gives up what is on its way: the attempt is over. Gives the outcomes that nobody has taken."""
         for checkpoint_id in list(self._pending):
             self.fail(checkpoint_id, CheckpointFailedError("the job has failed or ended"))
         # Nothing of this attempt may become complete once the next one has begun.
         self._writer.submit(lambda: None).result()
-        self.outcomes()
+        self._given_up.clear()
+        return self.outcomes()
 
     def close(self, keep: bool) -> None:
         """The job is over; its checkpoints stay only if it is said so."""

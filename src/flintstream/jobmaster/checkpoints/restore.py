@@ -41,6 +41,6 @@ def _check(metadata: CheckpointMetadata, location: str, graph: ExecutionGraph, a
     ]
     if unclaimed and not allow_unclaimed:
         raise RestoreError(
-            f"{location} has state that no operator of the program claims: {', '.join(unclaimed)}. Give the operator the uid "
-            "that it had, or allow unclaimed state (-n, execution.state-recovery.ignore-unclaimed-state) to lose it."
+            f"{location} has state that no operator of the program claims: {', '.join(unclaimed)}. Give the operator the "
+            "uid that it had, or allow unclaimed state (-n, execution.state-recovery.ignore-unclaimed-state) to lose it."
         )

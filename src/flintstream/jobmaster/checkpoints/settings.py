@@ -58,15 +58,15 @@ class CheckpointSettings:
         """Reads the settings; a job in batch mode takes no checkpoints."""
         read = _Reader(configuration)
         default = CheckpointSettings()
-        storage = read.text((f"{_PREFIX}storage", "state.checkpoint-storage"))
+        storage = read.storage()
         directory = None if storage == "jobmanager" else read.text(_DIRECTORY)
         if storage == "filesystem" and directory is None:
             raise ValueError(f"{_PREFIX}storage is 'filesystem', and {_DIRECTORY[0]} does not say where")
-        interval = None if batch_mode else read.seconds("interval", None)
+        interval = 0.0 if batch_mode else read.seconds("interval", 0.0, _LEAST_SECONDS, or_none=True)
         return CheckpointSettings(
-            interval=interval if interval else None,
-            timeout=read.seconds("timeout", default.timeout) or default.timeout,
-            min_pause=read.seconds("min-pause", 0.0) or 0.0,
+            interval=interval or None,
+            timeout=read.seconds("timeout", default.timeout, _LEAST_SECONDS),
+            min_pause=read.seconds("min-pause", 0.0),
             max_concurrent=read.number((f"{_PREFIX}max-concurrent-checkpoints",), 1, 1),
             tolerable_failures=read.number((f"{_PREFIX}tolerable-failed-checkpoints",), 0, 0),
             retention=read.retention(),
@@ -103,20 +103,31 @@ class _Reader:
         return self._parsed(keys, default, parse_memory_size)  # type: ignore[no-any-return]
 
     def number(self, keys: tuple[str, ...], default: int, least: int) -> int:
-        value: int = self._parsed(keys, default, parse_integer)
-        if value < least:
-            raise ValueError(f"{keys[0]} must be at least {least}, got {value}")
-        return value
+        def parse(text: Any, key: str) -> int:
+            value = parse_integer(text, key)
+            if value < least:
+                raise ValueError(f"{key} must be at least {least}, got {value}")
+            return value
 
-    def seconds(self, name: str, default: float | None) -> float | None:
+        return self._parsed(keys, default, parse)  # type: ignore[no-any-return]
+
+    def seconds(self, name: str, default: float, least: float = 0.0, or_none: bool = False) -> float:
         key = _PREFIX + name
         text = self.text((key,))
         if text is None:
             return default
         seconds = parse_duration(text, key).to_millis() / 1000
-        if 0 < seconds < _LEAST_SECONDS and name in ("interval", "timeout"):
-            raise ValueError(f"{key} must be at least {_LEAST_SECONDS * 1000:.0f} ms, got {text!r}")
+        if seconds < least and not (or_none and seconds == 0):
+            raise ValueError(f"{key} must be at least {least * 1000:.0f} ms, got {text!r}")
         return seconds
+
+    def storage(self) -> str | None:
+        def parse(text: Any, key: str) -> str:
+            if text not in ("jobmanager", "filesystem"):
+                raise ValueError(f"{key} must be jobmanager or filesystem, got {text!r}")
+            return str(text)
+
+        return self._parsed((f"{_PREFIX}storage", "state.checkpoint-storage"), None, parse)  # type: ignore[no-any-return]
 
     def retention(self) -> Retention:
         key = f"{_PREFIX}externalized-checkpoint-retention"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable
 
@@ -12,6 +13,7 @@ SHARED = "shared"
 TASK_OWNED = "taskowned"
 _CHECKPOINT = re.compile(r"chk-(\d+)")
 _ATTEMPT = re.compile(r"attempt-(\d+)")
+_log = logging.getLogger(__name__)
 
 
 def checkpoint_directory(checkpoint_id: int) -> str:
@@ -42,9 +44,14 @@ class Fence:
             number += 1
         self._number = number
 
+    @property
+    def holds(self) -> bool:
+        """Whether this attempt is the latest."""
+        return self._storage is None or self._latest() == self._number
+
     def check(self) -> None:
         """Refuses an attempt that is not the latest."""
-        if self._storage is not None and self._latest() != self._number:
+        if self._storage is not None and not self.holds:
             raise FencedOffError(
                 f"another driver has taken over this job: {self._storage.root} has attempt {self._latest()}, and this is "
                 f"attempt {self._number}"
@@ -74,6 +81,11 @@ class CompletedCheckpoints:
         """The one with a number, if it is still kept."""
         return next((each for each in self.checkpoints if each.checkpoint_id == checkpoint_id), None)
 
+    @property
+    def highest_number(self) -> int:
+        """The greatest number that a checkpoint in the job's directory has, also one of an earlier driver."""
+        return 0 if self._storage is None else max(_numbers(self._storage), default=0)
+
     def location(self, metadata: CheckpointMetadata) -> str | None:
         """Where a checkpoint is; None for the driver's memory."""
         return None if self._storage is None else self._storage.locate(checkpoint_directory(metadata.checkpoint_id))
@@ -94,6 +106,7 @@ class CompletedCheckpoints:
         self.checkpoints = [metadata for metadata in self.checkpoints if metadata not in gone]
         if self._storage is None or not gone:
             return
+        self._fence.check()
         kept = set[str]().union(*(metadata.files() for metadata in self.checkpoints))
         for metadata in gone:
             # The metadata first: what is left is then no checkpoint any more.
@@ -110,45 +123,49 @@ class CompletedCheckpoints:
                 self._storage.remove(path)
 
     def discard_directory(self, checkpoint_id: int) -> None:
-        """Removes the directory of a checkpoint that was given up."""
-        if self._storage is not None:
-            self._storage.remove(checkpoint_directory(checkpoint_id))
+        """Removes the directory of a checkpoint that was given up, unless a later attempt has written there."""
+        directory = checkpoint_directory(checkpoint_id)
+        if self._storage is not None and (self._fence.holds or not self._storage.names(directory)):
+            self._storage.remove(directory)
 
     def remove_all(self) -> None:
-        """Removes the job's directory with all its checkpoints."""
+        """Removes the job's directory with all its checkpoints, unless a later attempt has taken it over."""
         self.checkpoints = []
-        if self._storage is not None:
+        if self._storage is not None and self._fence.holds:
             self._storage.remove("")
 
 
 def read_checkpoint(location: str) -> tuple[CheckpointMetadata, Storage]:
     """A checkpoint or savepoint by its directory or `_metadata` file; and the storage to which its paths are relative.
 
-    The directory of a job stands for its latest checkpoint that is whole.
+    The directory of a job stands for its latest checkpoint that is whole; why later ones are not is logged.
     """
     location = location.rstrip("/").removesuffix(f"/{METADATA}")
     storage = storage_at(location)
     if storage.exists(METADATA):
         metadata = CheckpointMetadata.from_bytes(storage.read(METADATA), storage.locate(METADATA))
-        return metadata, storage if metadata.savepoint else storage_at(location.rpartition("/")[0])
+        storage = storage if metadata.savepoint else storage_at(location.rpartition("/")[0])
+        _check_files(metadata, storage)
+        return metadata, storage
     found, refused = readable_checkpoints(storage)
+    reasons = "".join(f"\n  {reason}" for reason in refused)
     if not found:
-        reasons = "".join(f"\n  {reason}" for reason in refused)
-        raise FileNotFoundError(f"{location} is no checkpoint, savepoint or directory with checkpoints of a job{reasons}")
+        raise FileNotFoundError(
+            f"{location} is no checkpoint, savepoint or directory with checkpoints of a job{reasons}"
+        )
+    if refused:
+        _log.warning("%s: checkpoint %d is used; others cannot be:%s", location, found[-1].checkpoint_id, reasons)
     return found[-1], storage
 
 
 def readable_checkpoints(storage: Storage) -> tuple[list[CheckpointMetadata], list[str]]:
     """The checkpoints in the directory of a job, the newest last; and why others in it cannot be used."""
-    numbers = sorted(int(match[1]) for match in map(_CHECKPOINT.fullmatch, storage.names()) if match)
     found, refused = [], []
-    for number in numbers:
+    for number in _numbers(storage):
         path = f"{checkpoint_directory(number)}/{METADATA}"
         try:
             metadata = CheckpointMetadata.from_bytes(storage.read(path), storage.locate(path))
-            missing = sorted(each for each in metadata.files() if not storage.exists(each))
-            if missing:
-                raise CorruptCheckpointError(f"{storage.locate(missing[0])}, a file of the checkpoint, is missing")
+            _check_files(metadata, storage)
         except FileNotFoundError:
             continue  # It was never completed.
         except CorruptCheckpointError as error:
@@ -156,3 +173,15 @@ def readable_checkpoints(storage: Storage) -> tuple[list[CheckpointMetadata], li
         else:
             found.append(metadata)
     return found, refused
+
+
+def _numbers(storage: Storage) -> list[int]:
+    return sorted(int(match[1]) for match in map(_CHECKPOINT.fullmatch, storage.names()) if match)
+
+
+def _check_files(metadata: CheckpointMetadata, storage: Storage) -> None:
+    for path in sorted(metadata.files()):
+        if not storage.exists(path):
+            raise CorruptCheckpointError(
+                f"{storage.locate(path)}, a file of checkpoint {metadata.checkpoint_id}, is missing"
+            )

@@ -47,6 +47,7 @@ class OperatorContext:
         batch_mode: bool = False,
         watermark_interval: int = 200,
         operator_state: OperatorStateBackend | None = None,
+        checkpointing: bool = False,
     ) -> None:
         self.name = name
         self.operator_id = operator_id
@@ -57,6 +58,8 @@ class OperatorContext:
         self.services = services
         self.batch_mode = batch_mode
         self.watermark_interval = watermark_interval
+        self.checkpointing = checkpointing
+        """Whether checkpoints are taken."""
         self.operator_state = OperatorStateBackend(name) if operator_state is None else operator_state
         self.restored_timers: StoredTimers = ([], [])
         """Timers of an earlier run, of event time and of processing time."""
@@ -78,6 +81,8 @@ class Operator:
 
     takes_declared_types = False
     """Whether it gets values in the type declared for them even from a chained function: sinks do."""
+    commits = False
+    """Whether it hands results over when a checkpoint is complete: a job with such an operator ends with one in any case."""
 
     context: OperatorContext
     output: Output

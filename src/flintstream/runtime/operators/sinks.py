@@ -15,6 +15,7 @@ from flintstream.common.types import Row
 from flintstream.runtime.batch import MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.faults import record_at_fault, user_fault
 from flintstream.runtime.operators.base import FunctionOperator, Operator
+from flintstream.runtime.state.operator_state import ListDescriptor
 
 if TYPE_CHECKING:
     from flintstream.common.typeinfo import TypeInformation
@@ -70,22 +71,64 @@ class CollectOperator(Operator):
         """Nothing comes behind a sink."""
 
 
+_STAGED = ListDescriptor("staged")
+"""The records of a Spark sink that are to be written: pairs of a checkpoint's number and a page."""
+
+
 class SparkWriterOperator(Operator):
-    """Puts records aside for a function on the driver that writes them with Spark after the epoch."""
+    """Puts records aside for a function on the driver that writes them with Spark.
+
+    With checkpoints, and unless they are to be written epoch by epoch, records are part of the checkpoint, and are written
+    when it is complete. What a failure has kept from being written is written after the restart, with the same number.
+    """
 
     takes_declared_types = True
 
-    def __init__(self, write: Callable[[Any, int], Any] | None, input_type: TypeInformation | None) -> None:
+    def __init__(
+        self, write: Callable[[Any, int], Any] | None, input_type: TypeInformation | None, by_checkpoint: bool = True
+    ) -> None:
         self.write = write
         """The user's function; it stays on the driver."""
         self.input_type = input_type
+        self.by_checkpoint = by_checkpoint
         self.spool_name = f"spark-writer-{uuid.uuid4().hex}"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "write": None}
 
+    def open(self) -> None:
+        services = self.context.services
+        self._waits = self.by_checkpoint and self.context.checkpointing
+        for checkpoint_id, page in self.context.operator_state.get_list_state(_STAGED):
+            spool = services.spool(self.staged_name(checkpoint_id), kept=True)
+            spool.staged = True
+            spool.append_page(page)
+
+    def staged_name(self, checkpoint_id: int) -> str:
+        """The spool of what is written once a checkpoint is complete."""
+        return f"{self.spool_name}@{checkpoint_id}"
+
+    def staged_checkpoint(self, spool: str) -> int | None:
+        """The checkpoint of a staged spool of this operator; None for any other spool."""
+        name, _, number = spool.partition("@")
+        return int(number) if name == self.spool_name and number else None
+
     def process(self, batch: Batch) -> None:
-        self.context.services.spool(self.spool_name, kept=True).append(batch.values)
+        spool = self.context.services.spool(self.spool_name, kept=True)
+        spool.staged = self._waits
+        spool.append(batch.values)
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
+        services = self.context.services
+        if self._waits:
+            services.stage(self.spool_name, self.staged_name(checkpoint_id))
+        self.context.operator_state.get_list_state(_STAGED).update(
+            (number, spool.page(index))
+            for name, spool in services.spools.items()
+            for number in [self.staged_checkpoint(name)]
+            if number is not None
+            for index in range(spool.pages)
+        )
 
     def finish(self) -> None:
         """Nothing comes behind a sink."""

@@ -20,6 +20,8 @@ BUFFER_RECORDS = 65536
 _CANCEL_SECONDS = 5.0
 _WAITING = ListDescriptor("waiting-elements")
 """What the function has emitted and no epoch has taken yet."""
+_ENDED = ListDescriptor("ended")
+"""One element a subtask: whether the function has returned."""
 
 
 class _Cancelled(BaseException):
@@ -106,7 +108,11 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
         for element in self.context.operator_state.get_list_state(_WAITING):
             self._source_context._add(element)
         self._thread = threading.Thread(target=self._run_function, name=f"source {self.context.name}", daemon=True)
-        self._thread.start()
+        ended = list(self.context.operator_state.get_list_state(_ENDED))
+        if ended and all(ended):
+            self._ended.set()  # It has said all that it has to say.
+        else:
+            self._thread.start()
 
     def _run_function(self) -> None:
         try:
@@ -128,6 +134,7 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
         with self._source_context.get_checkpoint_lock():
             super().snapshot_state(checkpoint_id, timestamp)
             self.context.operator_state.get_list_state(_WAITING).update(self._source_context._waiting())
+            self.context.operator_state.get_list_state(_ENDED).update([self._ended.is_set() and self._error is None])
 
     def read_epoch(self, limit: int) -> None:
         ended = self._ended.is_set()

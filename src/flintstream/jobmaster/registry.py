@@ -1,0 +1,326 @@
+"""The registry of running jobs: lets other processes of the same user find the jobs of this one, and speak to them.
+
+A driver has a file for each of its jobs in a directory that only its user may enter, and listens on a Unix socket while one of
+them runs. A request is a line of JSON, `{"command": "savepoint", "job": ..., "directory": ...}`, and so is the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import stat
+import tempfile
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flintstream.jobmaster.job_master import JobMaster
+
+DIRECTORY_VARIABLE = "FLINT_JOBS_DIR"
+ENDED_KEPT = 20
+"""How many jobs that have ended a driver keeps in the registry, until it ends itself."""
+_SUFFIX = ".json"
+_REQUEST_SECONDS = 10.0
+_ANSWER_SECONDS = 5.0
+# A Unix socket's path holds 108 bytes on Linux, 104 on macOS.
+_LONGEST_PATH = 103
+
+
+class RegistryError(RuntimeError):
+    """The registry cannot be used, or a job has refused a request; the message says why."""
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """A job as its file in the registry describes it."""
+
+    job_id: str
+    name: str
+    pid: int
+    host: str
+    started: float
+    """In seconds since 1970."""
+    socket: str
+    """Where its driver listens."""
+    status: str | None = None
+    """The last state of a job that has ended; a running one is asked."""
+    ended: float | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the driver may still be there: a process of this user has its number."""
+        try:
+            os.kill(self.pid, 0)
+        except OSError:
+            return False
+        return True
+
+
+def registry_directories() -> list[Path]:
+    """Where drivers of this user may have registered; the first one is where this process does."""
+    given = os.environ.get(DIRECTORY_VARIABLE)
+    if given:
+        return [Path(given).expanduser().resolve()]
+    places = [Path(tempfile.gettempdir()) / f"flint-jobs-{os.getuid()}"]
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.access(runtime, os.W_OK):
+        places.insert(0, Path(runtime) / "flint-jobs")
+    return places
+
+
+def check_private(directory: Path) -> None:
+    """Refuses a directory that others could write to: what is in it would be believed."""
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise RegistryError(
+            f"{directory} must be a directory that belongs to this user and that nobody else may enter (mode 0700); "
+            f"{DIRECTORY_VARIABLE} names another one"
+        )
+
+
+def read_files(directory: Path) -> list[tuple[Path, JobFile]]:
+    """The jobs of this machine in a directory, the oldest first. Files of drivers that are gone are removed."""
+    if not directory.exists():
+        return []
+    check_private(directory)
+    found = []
+    for path in directory.glob(f"*{_SUFFIX}"):
+        job = read_file(path)
+        if job is None or job.host != socket.gethostname():
+            continue
+        if job.alive:
+            found.append((path, job))
+        else:
+            remove_stale(path, job)
+    return sorted(found, key=lambda entry: entry[1].started)
+
+
+def read_file(path: Path) -> JobFile | None:
+    """A job; None if the file is gone, or is none of ours."""
+    try:
+        return JobFile(**json.loads(path.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def remove_stale(path: Path, job: JobFile) -> None:
+    """Removes what a driver that is gone has left."""
+    path.unlink(missing_ok=True)
+    listened = Path(job.socket)
+    listened.unlink(missing_ok=True)
+    if listened.parent != path.parent:
+        _remove_if_empty(listened.parent)
+
+
+class JobRegistry:
+    """The jobs of this process, for others. It listens from the start of the first job to the end of the last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: dict[str, tuple[JobMaster, JobFile]] = {}
+        self._ended: deque[Path] = deque()
+        self._answering: set[threading.Thread] = set()
+        self._server: _Server | None = None
+        self._directory: Path | None = None
+
+    def register(self, master: JobMaster) -> None:
+        """Makes a job known until it ends. One that cannot be made known runs all the same."""
+        try:
+            with self._lock:
+                self._add(master)
+        except (OSError, RegistryError) as error:
+            warnings.warn(f"job '{master.settings.job_name}' will not be found by `flint list`: {error}", stacklevel=2)
+            return
+        master.result.add_done_callback(lambda _: self._end(master))
+
+    def close(self) -> None:
+        """The process ends: waits a moment for answers that are on their way, and leaves no file behind."""
+        with self._lock:
+            server, self._server = self._server, None
+            self._jobs.clear()
+        if server is not None:
+            server.close()
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        for thread in list(self._answering):
+            thread.join(max(0.0, deadline - time.monotonic()))
+        if self._directory is not None:
+            for path in self._directory.glob(f"*-{os.getpid()}{_SUFFIX}"):
+                path.unlink(missing_ok=True)
+            _remove_if_empty(self._directory)
+
+    def _add(self, master: JobMaster) -> None:
+        if self._server is None:
+            self._directory = _make_private(registry_directories()[0])
+            read_files(self._directory)
+            self._server = _Server(_socket_path(self._directory), self._answer, self._answering)
+        job = JobFile(
+            str(master.job_id),
+            master.settings.job_name,
+            os.getpid(),
+            socket.gethostname(),
+            time.time(),
+            str(self._server.path),
+        )
+        self._write(job)
+        self._jobs[job.job_id] = (master, job)
+
+    def _end(self, master: JobMaster) -> None:
+        """A job has ended; called on its thread."""
+        with self._lock:
+            entry = self._jobs.pop(str(master.job_id), None)
+            if entry is None:
+                return
+            # First the file: who finds nobody listening takes a job that has not ended for one whose driver is gone.
+            self._ended.append(self._write(replace(entry[1], status=master.status.name, ended=time.time())))
+            if len(self._ended) > ENDED_KEPT:
+                self._ended.popleft().unlink(missing_ok=True)
+            if not self._jobs and self._server is not None:
+                self._server.close()
+                self._server = None
+
+    def _write(self, job: JobFile) -> Path:
+        assert self._directory is not None
+        path = self._directory / f"{job.job_id}-{job.pid}{_SUFFIX}"
+        hidden = path.with_suffix(f".{secrets.token_hex(4)}")
+        # Another process may just have removed the directory, empty as it was.
+        _make_private(self._directory)
+        hidden.write_text(json.dumps(asdict(job)), encoding="utf-8")
+        hidden.replace(path)
+        return path
+
+    def _answer(self, request: dict[str, Any]) -> Any:
+        with self._lock:
+            entry = self._jobs.get(str(request.pop("job", None)))
+        command = _COMMANDS.get(str(request.pop("command", None)))
+        if entry is None or command is None:
+            raise RegistryError("the job has ended" if entry is None else "the driver does not know this request")
+        return command(entry[0], **request)
+
+
+class _Server:
+    """Listens on a Unix socket, and answers each request on a thread of its own, which is in `answering` meanwhile."""
+
+    def __init__(self, path: Path, answer: Callable[[dict[str, Any]], Any], answering: set[threading.Thread]) -> None:
+        self.path = path
+        self._answer = answer
+        self._answering = answering
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.bind(str(path))
+        self._socket.listen(16)
+        threading.Thread(target=self._accept, name="job registry", daemon=True).start()
+
+    def close(self) -> None:
+        """Listens no longer. Requests that were made are still answered."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # Not every system knows this for a listening socket; closing does the rest.
+        self._socket.close()
+        self.path.unlink(missing_ok=True)
+        _remove_if_empty(self.path.parent)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return  # Closed.
+            thread = threading.Thread(target=self._serve, args=(connection,), name="job request", daemon=True)
+            self._answering.add(thread)
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection, connection.makefile("rwb") as stream:
+                connection.settimeout(_REQUEST_SECONDS)
+                line = stream.readline()
+                connection.settimeout(None)
+                stream.write(json.dumps(self._reply(line)).encode() + b"\n")
+        except OSError:
+            pass  # Whoever asked has gone.
+        finally:
+            self._answering.discard(threading.current_thread())
+
+    def _reply(self, line: bytes) -> dict[str, Any]:
+        try:
+            return {"result": self._answer(json.loads(line))}
+        except Exception as error:
+            return {"error": str(error) or type(error).__name__}
+
+
+def _make_private(directory: Path) -> Path:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_private(directory)
+    return directory
+
+
+def _socket_path(directory: Path) -> Path:
+    name = f"{os.getpid()}-{secrets.token_hex(4)}"
+    path = directory / name
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        path = Path(tempfile.mkdtemp(prefix="flint-", dir="/tmp")) / name
+    return path
+
+
+def _remove_if_empty(directory: Path) -> None:
+    try:
+        directory.rmdir()
+    except OSError:
+        pass  # Others are in it, or it is gone.
+
+
+# --- what a job can be asked ---
+
+
+def _status(master: JobMaster) -> str:
+    return master.status.name
+
+
+def _savepoint(master: JobMaster, directory: str | None) -> str:
+    return master.savepoint(directory).result()
+
+
+def _stop(master: JobMaster, directory: str | None, drain: bool) -> str:
+    location = master.savepoint(directory, True, drain).result()
+    master.join()
+    return location
+
+
+def _cancel(master: JobMaster, savepoint: bool, directory: str | None) -> str | None:
+    location = master.savepoint(directory).result() if savepoint else None
+    master.cancel()
+    master.join()
+    return location
+
+
+def _checkpoints(master: JobMaster) -> list[dict[str, Any]]:
+    store = master.checkpoints.store
+    return [
+        {
+            "id": checkpoint.checkpoint_id,
+            "timestamp": checkpoint.timestamp,
+            "size": checkpoint.size,
+            "location": store.location(checkpoint),
+        }
+        for checkpoint in list(store.checkpoints)
+    ]
+
+
+_COMMANDS: dict[str, Callable[..., Any]] = {
+    "status": _status,
+    "savepoint": _savepoint,
+    "stop": _stop,
+    "cancel": _cancel,
+    "checkpoints": _checkpoints,
+}
+
+registry = JobRegistry()
+"""That of this process."""

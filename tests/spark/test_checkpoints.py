@@ -1,0 +1,293 @@
+"""Checkpoints, restarts and savepoints of whole programs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from flintstream.common import Configuration, JobStatus, RestartStrategies, Types, WatermarkStrategy
+from flintstream.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment
+from flintstream.datastream.connectors.number_seq import NumberSequenceSource
+from flintstream.datastream.connectors.spark import SparkDataFrameSource, SparkSink
+from flintstream.datastream.functions import CheckpointedFunction, SinkFunction, SourceFunction
+from flintstream.datastream.state import ListStateDescriptor, ValueStateDescriptor
+
+pytestmark = pytest.mark.usefixtures("spark")
+KEYS = 7
+
+
+def environment(directory: Path | None = None, parallelism: int = 2, **options: str) -> StreamExecutionEnvironment:
+    """An environment with a checkpoint ten times a second, and restarts at once."""
+    configuration = Configuration()
+    for key, value in options.items():
+        configuration.set_string(key.replace("__", ".").replace("_", "-"), value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(parallelism)
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, 0))
+    env.enable_checkpointing(100)
+    if directory is not None:
+        env.get_checkpoint_config().set_checkpoint_storage_dir(directory.as_uri())
+    return env
+
+
+def numbers(env, last):
+    return env.from_source(NumberSequenceSource(1, last), WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+
+
+class Count(KeyedProcessFunction):
+    """The number of each record among those of its key; takes its time, so that there are several epochs."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        time.sleep(0.0002)
+        yield value % KEYS, count
+
+
+class Trip(MapFunction):
+    """Fails once at a record, or kills its process: the file says that it has happened."""
+
+    def __init__(self, record, directory: Path, kill=False):
+        self.record = record
+        self.mark = directory / f"tripped-{record}"
+        self.kill = kill
+
+    def map(self, value):
+        if value == self.record and not self.mark.exists():
+            self.mark.touch()
+            if self.kill:
+                os._exit(9)
+            raise ValueError(f"tripped over {value}")
+        return value
+
+
+def counts(last):
+    """What Count gives for the numbers up to the last."""
+    return Counter((value % KEYS, 1 + (value - 1) // KEYS if value % KEYS else value // KEYS) for value in range(1, last + 1))
+
+
+def run(stream):
+    with stream.execute_and_collect("test") as results:
+        return Counter(results)
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["exception", "killed slot"])
+@pytest.mark.parametrize("storage", ["memory", "directory"])
+def test_a_job_that_fails_goes_on_from_its_last_checkpoint(tmp_path, storage, kill):
+    env = environment(tmp_path / "checkpoints" if storage == "directory" else None)
+    tripping = numbers(env, 5000).map(Trip(3000, tmp_path, kill))
+    assert run(tripping.key_by(lambda value: value % KEYS).process(Count())) == counts(5000)
+    assert (tmp_path / "tripped-3000").exists()
+    left = list((tmp_path / "checkpoints").rglob("*")) if storage == "directory" else []
+    assert [path for path in left if path.is_file()] == [], "a finished job leaves no checkpoints"
+
+
+class CountingSource(SourceFunction, CheckpointedFunction):
+    """Emits numbers and remembers, as its state, how far it is."""
+
+    def __init__(self, last):
+        self.last = last
+        self.offset = 0
+
+    def initialize_state(self, context):
+        self.state = context.get_operator_state_store().get_list_state(ListStateDescriptor("offset", Types.LONG()))
+        self.offset = sum(self.state.get())
+
+    def snapshot_state(self, context):
+        self.state.update([self.offset])
+
+    def run(self, ctx):
+        while self.offset < self.last:
+            with ctx.get_checkpoint_lock():
+                self.offset += 1
+                ctx.collect(self.offset)
+            if self.offset % 50 == 0:
+                time.sleep(0.02)
+
+    def cancel(self):
+        self.last = 0
+
+
+class BufferingSink(SinkFunction, CheckpointedFunction):
+    """Writes ten records at a time; those it holds meanwhile are its state."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def initialize_state(self, context):
+        self.state = context.get_operator_state_store().get_list_state(ListStateDescriptor("held", Types.LONG()))
+        self.held = list(self.state.get())
+
+    def snapshot_state(self, context):
+        self.state.update(self.held)
+
+    def invoke(self, value, context):
+        self.held.append(value)
+        if len(self.held) == 10:
+            with self.path.open("a") as file:
+                file.write("".join(f"{each}\n" for each in self.held))
+            self.held = []
+
+
+def test_a_counter_source_and_a_buffering_sink_lose_nothing_in_a_restart(tmp_path):
+    env = environment(parallelism=1)
+    source = env.add_source(CountingSource(2000), "counter")
+    source.map(Trip(1503, tmp_path)).add_sink(BufferingSink(tmp_path / "out"))
+    env.execute("buffering")
+    written = [int(line) for line in (tmp_path / "out").read_text().split()]
+    # The sink writes at once, so what came between the checkpoint and the failure is written again; nothing is missing.
+    assert sorted(set(written)) == list(range(1, 2001))
+    assert written[-10:] == list(range(1991, 2001))
+
+
+def slow(value):
+    time.sleep(0.0005)
+    return value
+
+
+def build(env, last, extra=False):
+    """Numbers counted by key; the changed program also has another operator, and none of the first one's sums."""
+    stream = numbers(env, last).map(slow).uid("slow")
+    if extra:
+        stream = stream.map(lambda value: value).uid("added")
+    counted = stream.key_by(lambda value: value % KEYS).process(Count()).uid("count")
+    if not extra:
+        counted.key_by(lambda pair: pair[0]).reduce(lambda one, other: other).uid("dropped").filter(lambda pair: False)
+    return counted
+
+
+class Collecting:
+    """Runs a program in the background and gathers what it gives."""
+
+    def __init__(self, stream):
+        self.results = stream.execute_and_collect("savepoints")
+        self.client = self.results._client
+        self.seen: Counter = Counter()
+
+    def take(self, count):
+        for _ in range(count):
+            self.seen[next(self.results)] += 1
+        return self
+
+    def rest(self):
+        self.seen.update(self.results)
+        return self.seen
+
+
+def test_a_stopped_job_goes_on_at_other_parallelisms_with_changed_code(tmp_path):
+    last = 6000
+    first = Collecting(build(environment(parallelism=2), last)).take(500)
+    savepoint = first.client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    seen = first.rest()
+    assert first.client.get_job_status().result() is JobStatus.FINISHED
+    assert 0 < sum(seen.values()) < last
+
+    moved = tmp_path / "moved"
+    os.rename(savepoint, moved)
+    second = Collecting(build(environment(parallelism=1, execution__state_recovery__path=str(moved)), last)).take(500)
+    again = second.client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    seen += second.rest()
+    assert sum(seen.values()) < last
+
+    options = {"execution__state_recovery__path": again}
+    with pytest.raises(ValueError, match=r"no operator of the program claims: 'Keyed Reduce' \(uid 'dropped'\)"):
+        Collecting(build(environment(parallelism=3, **options), last, extra=True))
+    options["execution__state_recovery__ignore_unclaimed_state"] = "true"
+    seen += Collecting(build(environment(parallelism=3, **options), last, extra=True)).rest()
+    assert seen == counts(last)
+
+
+def test_a_drained_job_lets_everything_out(tmp_path):
+    env = environment()
+    env.from_source(NumberSequenceSource(1, 10**9), WatermarkStrategy.no_watermarks(), "endless")
+    stream = numbers(env, 10**9).map(slow).key_by(lambda value: value % 2).count_window(10**8).reduce(max)
+    job = Collecting(stream)
+    time.sleep(1)
+    location = job.client.stop_with_savepoint(True, str(tmp_path)).result()
+    assert Path(location, "_metadata").exists()
+    assert job.client.get_job_status().result() is JobStatus.FINISHED
+
+
+def test_savepoints_are_taken_of_running_jobs_and_while_they_are_cancelled(tmp_path):
+    job = Collecting(numbers(environment(), 10**9).map(slow)).take(100)
+    one = job.client.trigger_savepoint(str(tmp_path)).result()
+    job.take(100)
+    other = job.client.cancel_with_savepoint(str(tmp_path)).result()
+    assert one != other and Path(one, "_metadata").exists() and Path(other, "_metadata").exists()
+    assert job.client.get_job_status().result() is JobStatus.CANCELED
+    job.results.close()
+
+
+def test_a_savepoint_that_cannot_be_written_leaves_the_job_running(tmp_path):
+    (tmp_path / "file").touch()
+    job = Collecting(numbers(environment(), 10**9).map(slow)).take(100)
+    with pytest.raises(Exception, match="file"):
+        job.client.stop_with_savepoint(False, str(tmp_path / "file")).result()
+    job.take(5000)
+    job.client.cancel().result()
+    job.results.close()
+
+
+def test_retained_checkpoints_can_be_gone_on_from(tmp_path):
+    options = {"execution__checkpointing__externalized_checkpoint_retention": "RETAIN_ON_CANCELLATION"}
+    job = Collecting(build(environment(tmp_path, **options), 4000)).take(300)
+    job.client.cancel().result()
+    (directory,) = tmp_path.iterdir()
+    with pytest.raises(Exception, match="cancel"):
+        job.rest()
+    env = environment(execution__state_recovery__path=str(directory))
+    # A collecting reader has seen exactly what the last checkpoint contains.
+    assert job.seen + run(build(env, 4000)) == counts(4000)
+
+
+def test_a_spark_writer_writes_once_for_each_checkpoint(tmp_path):
+    calls: list[int] = []
+
+    def write(frame, number):
+        rows = [row[0] for row in frame.collect()]
+        calls.append(number)
+        (tmp_path / f"part-{number}").write_text("\n".join(map(str, rows)))
+        if len(calls) == 2:
+            raise OSError("the writer has failed behind its back")
+
+    env = environment()
+    numbers(env, 4000).map(slow).map(Trip(2500, tmp_path)).sink_to(SparkSink(write))
+    env.execute("spark writer")
+    rows = [int(line) for part in tmp_path.glob("part-*") for line in part.read_text().split()]
+    assert sorted(rows) == list(range(1, 4001))
+    assert len(calls) > len(set(calls)), "what had failed was written again, with the same number"
+
+
+def test_a_streaming_frame_goes_on_where_the_checkpoint_ends(tmp_path, spark):
+    source = tmp_path / "in"
+    source.mkdir()
+    for number in range(6):
+        (source / f"{number}.txt").write_text("".join(f"{number * 100 + line}\n" for line in range(100)))
+    frame = spark.readStream.option("maxFilesPerTrigger", "1").text(str(source))
+    env = environment(tmp_path / "checkpoints")
+    rows = env.from_source(
+        SparkDataFrameSource(frame, {"availableNow": True}), WatermarkStrategy.no_watermarks(), "files"
+    )
+    assert run(rows.map(lambda row: int(row[0])).map(Trip(350, tmp_path))) == Counter(range(600))
+
+
+def test_without_checkpoints_a_failure_ends_the_job(tmp_path):
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    with pytest.raises(Exception, match="tripped over 5"):
+        run(numbers(env, 10).map(Trip(5, tmp_path)))
+
+
+def test_more_failed_checkpoints_than_tolerated_fail_the_job(tmp_path):
+    (tmp_path / "file").touch()
+    env = environment(tmp_path / "file")
+    env.set_restart_strategy(RestartStrategies.no_restart())
+    with pytest.raises(Exception, match="no more failures are tolerated|file"):
+        run(numbers(env, 10**7).map(slow))
