@@ -70,7 +70,7 @@ class Trip(MapFunction):
 
 def counts(last):
     """What Count gives for the numbers up to the last."""
-    return Counter((value % KEYS, 1 + (value - 1) // KEYS if value % KEYS else value // KEYS) for value in range(1, last + 1))
+    return Counter((value % KEYS, 1 + (value - 1) // KEYS) for value in range(1, last + 1))
 
 
 def run(stream):

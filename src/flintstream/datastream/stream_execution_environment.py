@@ -19,6 +19,7 @@ from flintstream.datastream.io_functions import ParallelSourceFunction, SourceFu
 from flintstream.datastream.settings import declared_output_type
 from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.execution_graph import ExecutionGraph
+from flintstream.graph.guarantees import guarantees_text
 from flintstream.graph.job_graph import JobGraph, build_job_graph
 from flintstream.graph.printers import to_json, to_text
 from flintstream.graph.stream_graph import (
@@ -247,7 +248,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         graph = self.generate_stream_graph(True, job_name)
         batch_mode = self._is_batch(graph)
         if os.environ.get(PLAN_ONLY_VARIABLE) == "1":
-            print(to_text(ExecutionGraph(build_job_graph(graph))), end="", flush=True)
+            checkpointing = self._checkpoint_config.is_checkpointing_enabled() and not batch_mode
+            print(to_text(ExecutionGraph(build_job_graph(graph))), end="")
+            print(guarantees_text(graph, checkpointing), end="", flush=True)
             raise SystemExit(0)
         from flintstream.jobmaster.submission import submit
 

@@ -57,6 +57,7 @@ class CollectOperator(Operator):
     """Hands records to `execute_and_collect` on the driver."""
 
     takes_declared_types = True
+    exactly_once = True
 
     def __init__(self, collector_id: str) -> None:
         self._collector_id = collector_id
@@ -91,6 +92,7 @@ class SparkWriterOperator(Operator):
         """The user's function; it stays on the driver."""
         self.input_type = input_type
         self.by_checkpoint = by_checkpoint
+        self.exactly_once = by_checkpoint
         self.spool_name = f"spark-writer-{uuid.uuid4().hex}"
 
     def __getstate__(self) -> dict[str, Any]:

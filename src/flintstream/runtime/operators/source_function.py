@@ -8,11 +8,13 @@ from typing import Any
 
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
 from flintstream.runtime.block import Idleness, Watermark
+from flintstream.runtime.captured import released
 from flintstream.runtime.faults import UserCodeError, user_fault
 from flintstream.runtime.operators.base import FunctionOperator
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.pace import Pace
 from flintstream.runtime.source import Split
+from flintstream.runtime.state.checkpointed import CheckpointedFunction, ListCheckpointed
 from flintstream.runtime.state.operator_state import ListDescriptor
 
 BUFFER_RECORDS = 65536
@@ -96,6 +98,11 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
     """Runs a `SourceFunction` in a thread and drains what it has collected in each epoch."""
 
     bounded = False
+
+    @property
+    def replayable(self) -> bool:
+        """Whether the function goes on where a checkpoint has left it: only it can know its place."""
+        return isinstance(released(self.function), CheckpointedFunction | ListCheckpointed)
 
     def open(self) -> None:
         super().open()

@@ -1,0 +1,78 @@
+"""Guarantees: how often a record of a source counts in a sink, when something fails meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from flintstream.graph.stream_graph import StreamGraph, StreamNode
+
+
+class Delivery(Enum):
+    """How often."""
+
+    AT_MOST_ONCE = "at most once"
+    AT_LEAST_ONCE = "at least once"
+    EXACTLY_ONCE = "exactly once"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a source and a sink give together, and why it is not more."""
+
+    source: str
+    sink: str
+    delivery: Delivery
+    reason: str = ""
+
+    def __str__(self) -> str:
+        because = f" ({self.reason})" if self.reason else ""
+        return f"{self.source} → {self.sink}: {self.delivery.value}{because}"
+
+
+def guarantees(graph: StreamGraph, checkpointing: bool) -> list[Guarantee]:
+    """The guarantee of each sink for each source from which records reach it."""
+    return [
+        _guarantee(source, sink, checkpointing)
+        for sink in graph.nodes.values()
+        if sink.kind == "sink"
+        for source in _sources_of(graph, sink)
+    ]
+
+
+def guarantees_text(graph: StreamGraph, checkpointing: bool) -> str:
+    """The guarantees for people, one a line."""
+    lines = [f"  {guarantee}" for guarantee in guarantees(graph, checkpointing)]
+    return "\n".join(["Guarantees if something fails:", *lines]) + "\n" if lines else ""
+
+
+def _guarantee(source: StreamNode, sink: StreamNode, checkpointing: bool) -> Guarantee:
+    names = (f"'{source.name}'", f"'{sink.name}'")
+    if not checkpointing:
+        return Guarantee(*names, Delivery.AT_MOST_ONCE, "no checkpoints")
+    if not _replayable(source):
+        return Guarantee(*names, Delivery.AT_MOST_ONCE, "the source cannot be read again")
+    if getattr(sink.operator, "exactly_once", False) or getattr(sink.operator, "commits", False):
+        return Guarantee(*names, Delivery.EXACTLY_ONCE)
+    return Guarantee(*names, Delivery.AT_LEAST_ONCE, getattr(sink.operator, "repeats", "the sink writes at once"))
+
+
+def _replayable(source: StreamNode) -> bool:
+    """Whether a source goes on from where a checkpoint says; one of splits says so itself, a function by its state."""
+    splits = getattr(source.source, "replayable", None)
+    return bool(getattr(source.operator, "replayable", True)) if splits is None else bool(splits)
+
+
+def _sources_of(graph: StreamGraph, sink: StreamNode) -> list[StreamNode]:
+    found: dict[int, StreamNode] = {}
+    waiting = [sink]
+    seen = set()
+    while waiting:
+        node = waiting.pop()
+        if node.id in seen:
+            continue
+        seen.add(node.id)
+        if node.kind == "source":
+            found[node.id] = node
+        waiting += [graph.nodes[edge.source_id] for edge in node.in_edges]
+    return [found[node_id] for node_id in sorted(found)]
