@@ -13,5 +13,7 @@ BENCHMARKS = (
     "epoch_latency",
     "memory",
     "async_io",
+    "checkpoints",
+    "recovery",
 )
 """Each is a module of this package with a function `run(quick)`, in the order in which they run."""

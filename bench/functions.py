@@ -97,3 +97,12 @@ class CountRecords:
 
     def merge(self, accumulator: int, other: int) -> int:
         return accumulator + other
+
+
+HOT_KEYS = 10_000
+"""One in a hundred of MANY_KEYS."""
+
+
+def to_mostly_hot(number: int) -> Pair:
+    """Each of MANY_KEYS once, then again and again the same few."""
+    return (number if number < MANY_KEYS else number * STRIDE % HOT_KEYS), 1

@@ -36,9 +36,9 @@ from flintstream.datastream.window import (
 )
 from flintstream.datastream.window_operators import window_operator
 from flintstream.runtime.batch import Batch
-from flintstream.runtime.windows.base import WindowParts
 from flintstream.runtime.windows.contents import AggregatedContents
 from flintstream.runtime.windows.functions import PassOn
+from flintstream.runtime.windows.parts import WindowParts
 from flintstream.testing import OneInputOperatorHarness
 
 LEAST_OF_BARE = 0.15

@@ -45,6 +45,8 @@ class JobMaster:
         self.result: Future[JobExecutionResult] = Future()
         self.status = JobStatus.CREATED
         self.restarts = 0
+        self.status_times: list[tuple[JobStatus, float]] = [(JobStatus.CREATED, time.time())]
+        """Each status, and since when (seconds since 1970) the job had it."""
         self.progress = Progress(settings.job_name, settings.show_progress)
         self._graph = graph
         self._spark = spark
@@ -230,6 +232,7 @@ class JobMaster:
 
     def _set_status(self, status: JobStatus) -> None:
         self.status = status
+        self.status_times.append((status, time.time()))
 
 
 def _has_id(settings: JobSettings) -> bool:

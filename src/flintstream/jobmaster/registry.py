@@ -169,7 +169,9 @@ class JobRegistry:
             time.time(),
             str(self._server.path),
         )
-        self._write(job)
+        path = self._write(job)
+        if path in self._ended:
+            self._ended.remove(path)
         self._jobs[job.job_id] = (master, job)
 
     def _end(self, master: JobMaster) -> None:

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from flintstream.runtime.checkpoint.storage import Storage, storage_at
 from flintstream.runtime.protocol import SnapshotDone, SnapshotFailed, StoredSubtask
 
 _EVERYTHING = 1 << 62
+_REMEMBERED = 1000
 
 
 class CheckpointFailedError(RuntimeError):
@@ -86,6 +88,21 @@ class Outcome:
         return self.error is None
 
 
+@dataclass(frozen=True)
+class CheckpointStatistics:
+    """What a completed checkpoint or savepoint has cost."""
+
+    checkpoint_id: int
+    savepoint: bool
+    timestamp: int
+    """When it was begun, in milliseconds since 1970."""
+    seconds: float
+    new_bytes: int
+    """What was stored for it."""
+    all_bytes: int
+    """What a job that goes on from it reads."""
+
+
 class CheckpointCoordinator:
     """Takes the checkpoints of a job, in all its attempts.
 
@@ -115,6 +132,8 @@ class CheckpointCoordinator:
         self._pending: dict[int, Pending] = {}
         self._given_up: dict[int, Pending] = {}
         """Those to which slots may still add files."""
+        self.statistics: deque[CheckpointStatistics] = deque(maxlen=_REMEMBERED)
+        """Of the latest completed ones."""
         self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._writer = ThreadPoolExecutor(1, "checkpoints")
         self._next_id = 1
@@ -240,7 +259,10 @@ class CheckpointCoordinator:
     def _complete(self, pending: Pending) -> None:
         failure: BaseException | None = None
         try:
-            pending.result.set_result(self._write(pending, self._metadata(pending)))
+            metadata = self._metadata(pending)
+            location = self._write(pending, metadata)
+            self.statistics.append(_statistics(pending, metadata))
+            pending.result.set_result(location)
         except BaseException as error:
             failure = error
         with self._lock:
@@ -374,3 +396,14 @@ class CheckpointCoordinator:
         self._writer.shutdown()
         if not keep:
             self.store.remove_all()
+
+
+def _statistics(pending: Pending, metadata: CheckpointMetadata) -> CheckpointStatistics:
+    return CheckpointStatistics(
+        pending.checkpoint_id,
+        pending.savepoint is not None,
+        pending.timestamp,
+        time.time() - pending.timestamp / 1000,
+        sum(stored.state.size for stored in pending.states.values()),
+        metadata.size,
+    )

@@ -144,18 +144,27 @@ class CheckpointMetadata:
             raise CorruptCheckpointError(f"{location} has the format {version}; this version reads format {_VERSION}")
         content = data[_HEADER.size :]
         if len(content) != size:
-            raise CorruptCheckpointError(f"{location} was cut off: {len(content)} of {size} bytes are there")
+            raise CorruptCheckpointError(
+                f"{location} was cut off or added to: {len(content)} bytes instead of {size}"
+            )
         if hashlib.sha256(content).digest() != digest:
             raise CorruptCheckpointError(f"{location} was altered: its checksum is wrong")
         metadata: CheckpointMetadata = _Reader(io.BytesIO(content)).load()
         return metadata
 
 
+_PARTS = (Piece, KeyedPart, DatabasePart, SubtaskState, OperatorState, CheckpointMetadata)
+_CLASSES = {
+    ("flintstream.runtime.state.snapshot", "StoredKeyedState"),
+    *((part.__module__, part.__name__) for part in _PARTS),
+}
+
+
 class _Reader(pickle.Unpickler):
     """Reads nothing but the classes of which metadata consist: looking at a checkpoint runs nobody's code."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if module in (__name__, "flintstream.runtime.state.snapshot"):
+        if (module, name) in _CLASSES:
             return super().find_class(module, name)
         raise CorruptCheckpointError(
             f"the metadata of a checkpoint refer to {module}.{name}, which is not part of them"

@@ -52,7 +52,8 @@ class PieceWriter:
         """Writes a snapshot, and says where it is. `incremental` is whether later checkpoints may go on from it."""
         directory = self._target.shared if incremental else self._target.own
         keyed: tuple[KeyedPart, ...] = ()
-        if snapshot.keyed or snapshot.groups:
+        # Also that nothing is left is a change: timers, for one, are written whole each time.
+        if snapshot.keyed or snapshot.groups or snapshot.only_changes:
             groups = self._pieces(snapshot.groups, directory)
             keyed = (KeyedPart(snapshot.keyed, groups, snapshot.only_changes),)
         operator = None

@@ -6,7 +6,9 @@ import os
 import shutil
 import uuid
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 
@@ -67,36 +69,28 @@ class LocalStorage(Storage):
         self.root = os.path.abspath(root)
 
     def write(self, path: str, data: bytes) -> None:
-        target = self._made(path)
-        hidden = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{uuid.uuid4().hex}")
-        try:
-            with open(hidden, "xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(hidden, target)
-        except OSError:
-            _remove_file(hidden)
-            raise
-        _sync_directory(os.path.dirname(target))
+        with self._whole(path) as file:
+            file.write(data)
 
     def upload(self, path: str, local_path: str) -> None:
-        target = self._made(path)
-        try:
-            with open(local_path, "rb") as source, open(target, "xb") as file:
-                shutil.copyfileobj(source, file, 1 << 20)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError:
-            _remove_file(target)
-            raise
+        with open(local_path, "rb") as source, self._whole(path) as file:
+            shutil.copyfileobj(source, file, 1 << 20)
 
     def create(self, path: str, data: bytes) -> bool:
+        target = self._path(path)
         try:
-            with open(self._made(path), "xb") as file:
-                file.write(data)
-        except FileExistsError:
-            return False
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            file = open(target, "xb")
+        except OSError as error:
+            if os.path.exists(target):
+                return False
+            raise _unwritable(target, error) from error
+        try:
+            with file:
+                _write_durably(file, data)
+        except OSError as error:
+            _remove_file(target)
+            raise _unwritable(target, error) from error
         return True
 
     def read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
@@ -129,14 +123,33 @@ class LocalStorage(Storage):
     def _path(self, path: str) -> str:
         return os.path.join(self.root, path) if path else self.root
 
-    def _made(self, path: str) -> str:
+    @contextmanager
+    def _whole(self, path: str) -> Iterator[IO[bytes]]:
+        """A file to write into. It appears under its name once all of it is on the disk, or leaves nothing behind."""
         target = self._path(path)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        return target
+        directory, name = os.path.split(target)
+        hidden = os.path.join(directory, f".{name}.{uuid.uuid4().hex}")
+        try:
+            os.makedirs(directory, exist_ok=True)
+            with open(hidden, "xb") as file:
+                yield file
+                _write_durably(file, b"")
+            os.replace(hidden, target)
+            _sync_directory(directory)
+        except BaseException as error:
+            _remove_file(hidden)
+            if isinstance(error, OSError):
+                raise _unwritable(target, error) from error
+            raise
 
 
 class UrlStorage(Storage):
-    """A place behind a URL, such as `s3://bucket/checkpoints`. An object appears there as a whole or not at all."""
+    """A place behind a URL, such as `s3://bucket/checkpoints`. An object appears there as a whole or not at all.
+
+    How to get there is fsspec's to know, and must be known wherever the job runs, on the driver and in every slot: from
+    the variables of the environment that the store's own library reads (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...),
+    from variables such as `FSSPEC_S3_ENDPOINT_URL`, or from the files in `~/.config/fsspec`.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
@@ -153,31 +166,57 @@ class UrlStorage(Storage):
                 file_system, root = fsspec.core.url_to_fs(self.root)
             except (ImportError, ValueError) as error:
                 raise StorageError(f"checkpoint storage {self.root!r} cannot be used: {error}") from error
-            # What others write must be seen: listings are never taken from memory.
-            file_system.use_listings_cache = False
             self._opened = file_system, root.rstrip("/")
         file_system, root = self._opened
         return file_system, f"{root}/{path}" if path else root
 
-    def write(self, path: str, data: bytes) -> None:
+    def _to_write(self, path: str) -> tuple[Any, str]:
         file_system, target = self._at(path)
-        file_system.makedirs(file_system._parent(target), exist_ok=True)
-        file_system.pipe_file(target, data)
+        # A path that begins with the name of a bucket needs no directories, and making them would make the bucket.
+        if target.startswith("/"):
+            file_system.makedirs(file_system._parent(target), exist_ok=True)
+        return file_system, target
+
+    def write(self, path: str, data: bytes) -> None:
+        try:
+            file_system, target = self._to_write(path)
+            file_system.pipe_file(target, data)
+        except Exception as error:
+            raise _unwritable(self.locate(path), error) from error
 
     def upload(self, path: str, local_path: str) -> None:
-        file_system, target = self._at(path)
-        file_system.makedirs(file_system._parent(target), exist_ok=True)
-        file_system.put_file(local_path, target)
+        try:
+            file_system, target = self._to_write(path)
+            file_system.put_file(local_path, target)
+        except Exception as error:
+            raise _unwritable(self.locate(path), error) from error
 
     def create(self, path: str, data: bytes) -> bool:
+        # Not every store knows how to create: this finds at least what is there already.
         if self.exists(path):
             return False
-        self.write(path, data)
+        try:
+            file_system, target = self._to_write(path)
+            file_system.pipe_file(target, data, mode="create")
+        except Exception as error:
+            if isinstance(error, FileExistsError) and self.exists(path):
+                return False
+            raise _unwritable(self.locate(path), error) from error
         return True
 
     def read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
         file_system, target = self._at(path)
-        data: bytes = file_system.cat_file(target, start, None if size is None else start + size)
+        limits = {} if start == 0 and size is None else {"start": start, "end": None if size is None else start + size}
+        if size == 0:
+            return b""
+        try:
+            data: bytes = file_system.cat_file(target, **limits)
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            if limits and start >= file_system.size(target):
+                return b""  # Behind the end of an object there is no range to ask for.
+            raise StorageError(f"checkpoint storage: {self.locate(path)} cannot be read: {error}") from error
         return data
 
     def download(self, path: str, local_path: str) -> None:
@@ -215,6 +254,11 @@ def storage_at(location: str) -> Storage:
     """The storage of a directory or URL: `/data/checkpoints`, `file:///data/checkpoints`, `s3://bucket/checkpoints`."""
     parts = urlsplit(location)
     if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost"):
+            raise StorageError(
+                f"checkpoint storage {location!r} is on the host {parts.netloc!r}: a directory of this machine is written "
+                f"with three slashes, file:///{parts.netloc}{parts.path}"
+            )
         return LocalStorage(unquote(parts.path))
     return UrlStorage(location) if "://" in location else LocalStorage(location)
 
@@ -222,8 +266,18 @@ def storage_at(location: str) -> Storage:
 def _remove_file(path: str) -> None:
     try:
         os.remove(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         pass  # Gone already.
+
+
+def _unwritable(location: str, error: Exception) -> StorageError:
+    return StorageError(f"checkpoint storage: {location} cannot be written: {error}")
+
+
+def _write_durably(file: IO[bytes], data: bytes) -> None:
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _sync_directory(path: str) -> None:

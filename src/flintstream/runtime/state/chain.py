@@ -10,6 +10,9 @@ from flintstream.runtime.state.operator_state import OperatorStateBackend
 from flintstream.runtime.state.snapshot import OperatorSnapshot, take_snapshot
 from flintstream.runtime.time.timers import StoredTimers
 
+LONGEST_CHAIN = 100
+"""So many snapshots of changes follow one of everything at most: metadata name them all, however small they are."""
+
 
 @dataclass(frozen=True)
 class _Taken:
@@ -25,8 +28,8 @@ class _Taken:
 class SnapshotChain:
     """Takes the snapshots of one operator: of everything, or of what has changed since the last completed checkpoint.
 
-    A chain of changes begins with a snapshot of everything, and ends when together they have become as large as that.
-    A checkpoint that was given up leaves its changes to the next one.
+    A chain of changes begins with a snapshot of everything, and ends when together they have become as large as that,
+    or too many. A checkpoint that was given up leaves its changes to the next one.
     """
 
     def __init__(self, backend: KeyedStateBackend | None, incremental: bool) -> None:
@@ -35,6 +38,7 @@ class SnapshotChain:
         self._base: int | None = None
         self._full_size = 0
         self._changes_size = 0
+        self._changes_count = 0
         self._taken: list[_Taken] = []
 
     def take(self, checkpoint_id: int, operator: OperatorStateBackend, timers: StoredTimers) -> OperatorSnapshot:
@@ -43,7 +47,8 @@ class SnapshotChain:
         if backend is None or not self._incremental:
             return take_snapshot(backend, operator, timers)
         changed = backend.changed_keys()
-        if self._base is None or changed is None or self._changes_size >= self._full_size:
+        ended = self._changes_size >= self._full_size or self._changes_count >= LONGEST_CHAIN
+        if self._base is None or changed is None or ended:
             snapshot = take_snapshot(backend, operator, timers)
         else:
             since_base = changed.union(*(taken.changed for taken in self._taken))
@@ -60,4 +65,5 @@ class SnapshotChain:
                 self._base = checkpoint_id
                 self._full_size = taken.size if taken.full else self._full_size
                 self._changes_size = 0 if taken.full else self._changes_size + taken.size
+                self._changes_count = 0 if taken.full else self._changes_count + 1
         self._taken = [taken for taken in self._taken if taken.checkpoint_id > checkpoint_id]

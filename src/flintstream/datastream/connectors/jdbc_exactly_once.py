@@ -1,0 +1,147 @@
+"""The operator of `JdbcSink.exactly_once_sink`: a transaction for each checkpoint, committed when it has completed."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from flintstream.datastream.connectors.jdbc_databases import PostgreSql
+from flintstream.datastream.connectors.jdbc_operators import JdbcOperator, Row
+from flintstream.datastream.connectors.jdbc_options import JdbcExactlyOnceOptions, JdbcExecutionOptions
+from flintstream.datastream.connectors.jdbc_rows import RowBinder
+from flintstream.datastream.connectors.jdbc_transactions import (
+    PreparedTransaction,
+    PreparedTransactions,
+    TransactionNames,
+)
+from flintstream.runtime.faults import UserCodeError
+from flintstream.runtime.state.operator_state import ListDescriptor
+
+_PREPARED = ListDescriptor("jdbc-prepared-transactions")
+_HELD_ROWS = 100_000
+_LIMIT_WAITS = "SELECT set_config('lock_timeout', '60s', false) WHERE current_setting('lock_timeout') = '0'"
+
+
+class ExactlyOnceJdbcOperator(JdbcOperator):
+    """Writes into a transaction, prepares it at the checkpoint, and commits it when the checkpoint has completed.
+
+    The names of prepared transactions are union state: after a restore every subtask knows those of all, so that
+    each can tell which ones no checkpoint knows, with any parallelism.
+
+    A prepared transaction keeps its locks. A statement that writes one of its rows again would wait for the commit, which
+    comes between two epochs only, and so for ever. Therefore rows are held back while a transaction is prepared, up to a
+    number; and a wait for a lock ends with an error, after which the job goes on from its last checkpoint.
+    """
+
+    commits = True
+
+    def __init__(
+        self,
+        binder: RowBinder,
+        database: PostgreSql,
+        execution: JdbcExecutionOptions,
+        exactly_once: JdbcExactlyOnceOptions,
+    ) -> None:
+        super().__init__(binder, database, execution)
+        self._postgresql = database
+        self._exactly_once = exactly_once
+
+    def open(self) -> None:
+        super().open()
+        context = self.context
+        job_id, attempt = context.runtime_context.get_job_id(), uuid.uuid4().hex[:12]
+        self._names = TransactionNames(job_id, context.operator_id, context.subtask, attempt)
+        self._state = context.operator_state.get_union_list_state(_PREPARED)
+        self._pending: list[PreparedTransaction] = []
+        self._in_transaction = False
+        self._lost = False
+        self._connection: Any = None
+        self._prepared = PreparedTransactions(self._postgresql, self._exactly_once)
+        try:
+            self._prepared.check_server(context.parallelism)
+            self._recover(list(self._state))
+            self._connection = self._postgresql.connect(autocommit=True)
+            self._connection.execute(_LIMIT_WAITS)
+        except Exception as error:
+            raise self._fault(error) from error
+        self._state.clear()
+
+    def next_due(self) -> float | None:
+        return None if self._pending else super().next_due()
+
+    def finish(self) -> None:
+        """The last checkpoint, which follows, writes what waits."""
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
+        super().snapshot_state(checkpoint_id, timestamp)
+        if self._in_transaction or self._lost:
+            transaction = self._names.new(checkpoint_id)
+            self._guarded(self._prepare, transaction)
+            self._in_transaction = False
+            self._pending.append(transaction)
+        self._state.update(self._pending)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        complete = [transaction for transaction in self._pending if transaction.checkpoint_id <= checkpoint_id]
+        try:
+            self._prepared.commit(complete, restored=False)
+        except Exception as error:
+            raise self._fault(error) from error
+        self._pending = self._pending[len(complete) :]
+        self._flush_if_time()
+
+    def close(self) -> None:
+        """Closes the connections: what is not prepared is rolled back, what is prepared stays for the next attempt."""
+        for connection in (getattr(self, "_connection", None), getattr(self, "_prepared", None)):
+            if connection is not None:
+                connection.close()
+
+    def _recover(self, known: list[PreparedTransaction]) -> None:
+        """Commits what the restored checkpoint knows, and rolls back what was prepared for one that never completed.
+
+        Each subtask sees to what it wrote itself; what was written by subtasks that are no longer there is shared out.
+        """
+        subtask, parallelism = self.context.subtask, self.context.parallelism
+        mine = [transaction for transaction in known if transaction.subtask % parallelism == subtask]
+        self._prepared.commit(mine, restored=True)
+        if not self._exactly_once.recovered_and_rollback:
+            return
+        for transaction in self._prepared.find(self._names):
+            if transaction not in known and transaction.subtask % parallelism == subtask:
+                self._prepared.roll_back(transaction)
+
+    def _flush_if_time(self) -> None:
+        if not self._pending or len(self._waiting) >= _HELD_ROWS:
+            super()._flush_if_time()
+
+    def _write(self, rows: list[Row]) -> None:
+        self._guarded(self._write_into_transaction, rows)
+
+    def _write_into_transaction(self, rows: list[Row]) -> None:
+        connection = self._connection
+        if not self._in_transaction:
+            connection.execute("BEGIN")
+            self._in_transaction = True
+        connection.execute("SAVEPOINT flint_batch")
+        self._execute(connection.cursor(), rows, lambda: connection.execute("ROLLBACK TO SAVEPOINT flint_batch"))
+        connection.execute("RELEASE SAVEPOINT flint_batch")
+
+    def _prepare(self, transaction: PreparedTransaction) -> None:
+        from psycopg.sql import SQL
+
+        self._connection.execute(SQL("PREPARE TRANSACTION {}").format(transaction.gid))
+
+    def _guarded(self, call: Any, argument: Any) -> None:
+        """Calls what works on the transaction. After a failure it is lost, and only a restore brings its rows back."""
+        if self._lost:
+            raise self._fault(
+                RuntimeError("the transaction was lost, and its rows with it: restore the last checkpoint")
+            )
+        self._lost = True
+        try:
+            call(argument)
+        except UserCodeError:
+            raise
+        except Exception as error:
+            raise self._fault(error) from error
+        self._lost = False

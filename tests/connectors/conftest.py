@@ -1,0 +1,50 @@
+"""Servers that the tests of connectors talk to: the machine's own programs, or those of Debian's packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from .databases import Database
+from .debian import NotAvailable
+from .mariadb import MariaDbServer
+from .postgres import PostgresServer
+from .servers import DatabaseServer
+
+_Server = TypeVar("_Server", bound=DatabaseServer)
+
+
+def running(kind: type[_Server], config: pytest.Config) -> Iterator[_Server]:
+    """A server that runs while the tests do; without one they are skipped."""
+    assert config.cache is not None
+    try:
+        server = kind(Path(config.cache.mkdir("servers")))
+    except NotAvailable as reason:
+        pytest.skip(f"no {kind.package}: {reason}")
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def postgres(pytestconfig: pytest.Config) -> Iterator[PostgresServer]:
+    """A PostgreSQL server."""
+    yield from running(PostgresServer, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def mariadb(pytestconfig: pytest.Config) -> Iterator[MariaDbServer]:
+    """A MariaDB server."""
+    yield from running(MariaDbServer, pytestconfig)
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Iterator[Database]:
+    """The database of the server, empty."""
+    database = Database(postgres)
+    yield database
+    database.clear()
