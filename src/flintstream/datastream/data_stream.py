@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from flintstream.common.execution_config import ExecutionConfig
 from flintstream.common.output_tag import OutputTag
+from flintstream.common.time import Duration, Time
 from flintstream.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.closeable_iterator import CloseableIterator
@@ -35,6 +36,7 @@ from flintstream.datastream.settings import OperatorSettings, declared_output_ty
 from flintstream.datastream.slot_sharing_group import SlotSharingGroup
 from flintstream.datastream.state import MapStateDescriptor
 from flintstream.datastream.window import WindowAssigner
+from flintstream.datastream.window_assigners import count_windows, time_windows
 from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.partitioners import (
     BroadcastPartitioner,
@@ -469,6 +471,14 @@ class DataStream:
             stream.window_all(TumblingEventTimeWindows.of(Time.minutes(1)))
         """
         return AllWindowedStream(self, window_assigner)
+
+    def time_window_all(self, size: Time | Duration, slide: Time | Duration | None = None) -> AllWindowedStream:
+        """As `KeyedStream.time_window`, over all records: `stream.time_window_all(Time.minutes(1))`."""
+        return self.window_all(time_windows(self._env, size, slide))
+
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+        """As `KeyedStream.count_window`, over all records: `stream.count_window_all(100)`."""
+        return self.window_all(count_windows(size, slide))
 
     # --- not yet ---
 

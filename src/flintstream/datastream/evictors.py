@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from flintstream.common.time import Duration, Time, to_millis
+from flintstream.common.time import Duration, Time
+from flintstream.datastream.window_options import delta, millis, whole
+
+if TYPE_CHECKING:
+    from flintstream.metrics import MetricGroup
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -32,11 +36,15 @@ class Evictor(ABC, Generic[T, W]):
         """What an evictor may ask."""
 
         @abstractmethod
-        def current_processing_time(self) -> int:
+        def get_current_processing_time(self) -> int:
             """The clock of the slot, in milliseconds since 1970."""
 
         @abstractmethod
-        def current_watermark(self) -> int:
+        def get_metric_group(self) -> MetricGroup:
+            """Where the evictor registers metrics."""
+
+        @abstractmethod
+        def get_current_watermark(self) -> int:
             """The watermark that the operator has reached."""
 
     @abstractmethod
@@ -76,7 +84,7 @@ class CountEvictor(_OneSided[T, W]):
 
     def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
-        if max_count < 0:
+        if whole("CountEvictor", "max_count", max_count) < 0:
             raise ValueError(f"CountEvictor: max_count must not be negative, got {max_count!r}")
         self._max_count = max_count
 
@@ -98,12 +106,12 @@ class TimeEvictor(_OneSided[T, W]):
 
     def __init__(self, window_size: int, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
-        self._window_size = window_size
+        self._window_size = whole("TimeEvictor", "window_size", window_size)
 
     @staticmethod
     def of(window_size: Time | Duration, do_evict_after: bool = False) -> TimeEvictor[Any, Any]:
         """`TimeEvictor.of(Time.seconds(10))`."""
-        return TimeEvictor(to_millis(window_size), do_evict_after)
+        return TimeEvictor(millis("TimeEvictor", "window_size", window_size), do_evict_after)
 
     def _kept(self, elements: list[Timed]) -> list[Timed]:
         if not elements or elements[0][1] <= -(2**63):
@@ -124,7 +132,7 @@ class DeltaEvictor(_OneSided[T, W]):
     ) -> None:
         super().__init__(do_evict_after)
         self._threshold = threshold
-        self._delta = delta_function
+        self._delta = delta("DeltaEvictor", delta_function)
 
     @staticmethod
     def of(

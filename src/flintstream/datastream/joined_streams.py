@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from flintstream.common.output_tag import OutputTag
-from flintstream.common.time import Duration, Time, to_millis
+from flintstream.common.time import Duration, Time
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.datastream.connected_streams import ConnectedStreams
 from flintstream.datastream.data_stream import DataStream, OutputType, checked_function
@@ -25,6 +25,7 @@ from flintstream.datastream.functions import (
 from flintstream.datastream.keyed_stream import KeyedStream
 from flintstream.datastream.settings import declared_output_type
 from flintstream.datastream.window import Evictor, Trigger, WindowAssigner
+from flintstream.datastream.window_options import millis
 from flintstream.datastream.windowed_stream import WindowedStream
 from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.partitioners import KeyGroupPartitioner
@@ -277,7 +278,7 @@ class IntervalJoin:
 
             joined.between(Time.seconds(-5), Time.seconds(5))
         """
-        lower, upper = _millis("lower_bound", lower_bound), _millis("upper_bound", upper_bound)
+        lower, upper = millis("between", "lower_bound", lower_bound), millis("between", "upper_bound", upper_bound)
         if lower > upper:
             raise ValueError(
                 f"between: lower_bound must not be greater than upper_bound, got {lower_bound!r} and {upper_bound!r}"
@@ -393,10 +394,3 @@ def _checked_tag(method: str, output_tag: Any) -> OutputTag:
     if not isinstance(output_tag, OutputTag):
         raise TypeError(f"{method}: expected an OutputTag, got {output_tag!r}")
     return output_tag
-
-
-def _millis(option: str, length: Any) -> int:
-    try:
-        return to_millis(length)
-    except TypeError as error:
-        raise TypeError(f"between: {option}: {error}") from None

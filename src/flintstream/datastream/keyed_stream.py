@@ -18,13 +18,8 @@ from flintstream.datastream.functions import (
 )
 from flintstream.datastream.settings import declared_output_type
 from flintstream.datastream.stateful_functions import FilterWithState, FlatMapWithState, MapWithState, StatefulFunction
-from flintstream.datastream.window import (
-    CountSlidingWindowAssigner,
-    CountTumblingWindowAssigner,
-    SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
-    WindowAssigner,
-)
+from flintstream.datastream.window import WindowAssigner
+from flintstream.datastream.window_assigners import count_windows, time_windows
 from flintstream.graph.errors import InvalidProgramException
 from flintstream.runtime.operators.keyed import ReduceOperator
 from flintstream.runtime.operators.process import ProcessOperator
@@ -176,15 +171,14 @@ class KeyedStream(DataStream):
         return WindowedStream(self, window_assigner)
 
     def time_window(self, size: Time | Duration, slide: Time | Duration | None = None) -> WindowedStream:
-        """Windows of a size in event time, one after the other, or starting every `slide`.
+        """Windows of a size, one after the other or starting every `slide`, in the time characteristic of the environment:
+        event time unless set.
 
         Example::
 
             keyed.time_window(Time.hours(1), Time.minutes(5))
         """
-        if slide is None:
-            return self.window(TumblingEventTimeWindows.of(size))
-        return self.window(SlidingEventTimeWindows.of(size, slide))
+        return self.window(time_windows(self._env, size, slide))
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
         """Windows of so many records of each key, which start every `slide` records.
@@ -193,9 +187,7 @@ class KeyedStream(DataStream):
 
             keyed.count_window(100)
         """
-        if slide == 0:
-            return self.window(CountTumblingWindowAssigner(size))
-        return self.window(CountSlidingWindowAssigner(size, slide))
+        return self.window(count_windows(size, slide))
 
     def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
         """Pairs of records of this keyed stream and another, with equal keys and timestamps near each other.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from flintstream.common.time import MAX_WATERMARK, MIN_WATERMARK, Duration, Time, to_millis
+from flintstream.common.time import MAX_WATERMARK, MIN_WATERMARK, Duration, Time
 from flintstream.common.typeinfo import Types
 from flintstream.datastream.state import ReducingState, ReducingStateDescriptor, ValueState, ValueStateDescriptor
+from flintstream.datastream.window_options import delta, millis, whole
 from flintstream.datastream.window_types import (
     CountWindow,
     GlobalWindow,
@@ -48,6 +50,25 @@ class _QuietTrigger(Trigger[T, AnyWindow]):
 
 class NeverTrigger(_QuietTrigger[T, GlobalWindow]):
     """Never fires: the default of global windows."""
+
+
+class EndOfStreamTrigger(_QuietTrigger[T, GlobalWindow]):
+    """Fires once, when the input has ended: that of `GlobalWindows.create_with_end_of_stream_trigger()`."""
+
+    def on_element(
+        self, element: T, timestamp: int, window: GlobalWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """Sets the timer for the end of time."""
+        ctx.register_event_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: GlobalWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """The end of time fires the window."""
+        return TriggerResult.FIRE_AND_PURGE if time == window.max_timestamp() else TriggerResult.CONTINUE
+
+    def clear(self, window: GlobalWindow, ctx: Trigger.TriggerContext) -> None:
+        """Takes the timer back."""
+        ctx.delete_event_time_timer(window.max_timestamp())
 
 
 class EventTimeTrigger(_QuietTrigger[T, TimeWindow]):
@@ -118,7 +139,7 @@ class _ContinuousTrigger(_QuietTrigger[T, TimeWindow]):
     """Fires again and again, aligned to multiples of the interval; the next time is kept as state."""
 
     def __init__(self, interval: int) -> None:
-        if interval <= 0:
+        if whole(type(self).__name__, "interval", interval) <= 0:
             raise ValueError(f"{type(self).__name__}: interval must be greater than zero, got {interval!r}")
         self.interval = interval
         self.state_desc = ReducingStateDescriptor("fire-time", min, Types.LONG())
@@ -127,14 +148,44 @@ class _ContinuousTrigger(_QuietTrigger[T, TimeWindow]):
         """True."""
         return True
 
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        """The merged window fires at the earliest of the times kept."""
+        ctx.merge_partitioned_state(self.state_desc)
+        following = self._fire_time(ctx).get()
+        if following is not None:
+            self._set_timer(following, ctx)
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        """Takes the timer back."""
+        state = self._fire_time(ctx)
+        following = state.get()
+        if following is not None:
+            self._delete_timer(following, ctx)
+            state.clear()
+
+    def register_next_fire_timestamp(
+        self,
+        time: int,
+        window: TimeWindow,
+        ctx: Trigger.TriggerContext,
+        fire_timestamp_state: ReducingState[int],
+    ) -> None:
+        """Remembers when the window fires next, and sets the timer: an interval after `time`, or at its end if that comes
+        first."""
+        following = min(time + self.interval, window.max_timestamp())
+        fire_timestamp_state.add(following)
+        self._set_timer(following, ctx)
+
     def _fire_time(self, ctx: Trigger.TriggerContext) -> ReducingState[int]:
         return cast("ReducingState[int]", ctx.get_partitioned_state(self.state_desc))
 
-    def _next(self, time: int, window: TimeWindow, state: ReducingState[int]) -> int:
-        """Remembers and returns when the window fires next: at the end of it at the latest."""
-        following = min(time + self.interval, window.max_timestamp())
-        state.add(following)
-        return following
+    @abstractmethod
+    def _set_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        """Asks to be called at that time."""
+
+    @abstractmethod
+    def _delete_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        """Takes that back."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.interval})"
@@ -146,7 +197,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
     @staticmethod
     def of(interval: Time | Duration) -> ContinuousEventTimeTrigger[Any]:
         """`ContinuousEventTimeTrigger.of(Time.minutes(1))`."""
-        return ContinuousEventTimeTrigger(to_millis(interval))
+        return ContinuousEventTimeTrigger(millis("ContinuousEventTimeTrigger", "interval", interval))
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         """A record that is late, but allowed, fires the window at once."""
@@ -176,30 +227,11 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
             self.register_next_fire_timestamp(time, window, ctx, state)
         return TriggerResult.FIRE
 
-    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """The merged window fires at the earliest of the times kept."""
-        ctx.merge_partitioned_state(self.state_desc)
-        following = self._fire_time(ctx).get()
-        if following is not None:
-            ctx.register_event_time_timer(following)
+    def _set_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.register_event_time_timer(time)
 
-    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Takes the timer back."""
-        state = self._fire_time(ctx)
-        following = state.get()
-        if following is not None:
-            ctx.delete_event_time_timer(following)
-            state.clear()
-
-    def register_next_fire_timestamp(
-        self,
-        time: int,
-        window: TimeWindow,
-        ctx: Trigger.TriggerContext,
-        fire_timestamp_state: ReducingState[int],
-    ) -> None:
-        """Sets the timer for an interval after `time`."""
-        ctx.register_event_time_timer(self._next(time, window, fire_timestamp_state))
+    def _delete_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_event_time_timer(time)
 
 
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
@@ -208,7 +240,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
     @staticmethod
     def of(interval: Time | Duration) -> ContinuousProcessingTimeTrigger[Any]:
         """`ContinuousProcessingTimeTrigger.of(Time.minutes(1))`."""
-        return ContinuousProcessingTimeTrigger(to_millis(interval))
+        return ContinuousProcessingTimeTrigger(millis("ContinuousProcessingTimeTrigger", "interval", interval))
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Sets the timer with the first record."""
@@ -228,37 +260,18 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
             self.register_next_fire_timestamp(time, window, ctx, state)
         return TriggerResult.FIRE
 
-    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """The merged window fires at the earliest of the times kept."""
-        ctx.merge_partitioned_state(self.state_desc)
-        following = self._fire_time(ctx).get()
-        if following is not None:
-            ctx.register_processing_time_timer(following)
+    def _set_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.register_processing_time_timer(time)
 
-    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Takes the timer back."""
-        state = self._fire_time(ctx)
-        following = state.get()
-        if following is not None:
-            ctx.delete_processing_time_timer(following)
-            state.clear()
-
-    def register_next_fire_timestamp(
-        self,
-        time: int,
-        window: TimeWindow,
-        ctx: Trigger.TriggerContext,
-        fire_timestamp_state: ReducingState[int],
-    ) -> None:
-        """Sets the timer for an interval after `time`."""
-        ctx.register_processing_time_timer(self._next(time, window, fire_timestamp_state))
+    def _delete_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_processing_time_timer(time)
 
 
 class CountTrigger(_QuietTrigger[T, CountWindow]):
     """Fires each time so many records have come."""
 
     def __init__(self, window_size: int) -> None:
-        if window_size < 1:
+        if whole("CountTrigger", "window_size", window_size) < 1:
             raise ValueError(f"CountTrigger: window_size must be at least 1, got {window_size!r}")
         self._window_size = window_size
         self._count = ReducingStateDescriptor("count", _plus, Types.LONG())
@@ -298,7 +311,7 @@ class DeltaTrigger(_QuietTrigger[T, AnyWindow]):
 
     def __init__(self, threshold: float, delta_function: Callable[[Any, Any], float]) -> None:
         self._threshold = threshold
-        self._delta = delta_function
+        self._delta = delta("DeltaTrigger", delta_function)
         self._last = ValueStateDescriptor("last-element", Types.PICKLED_BYTE_ARRAY())
 
     @staticmethod
@@ -330,6 +343,8 @@ class PurgingTrigger(Trigger[T, Window]):
     """As the trigger inside, but drops the records of a window that fires."""
 
     def __init__(self, nested_trigger: Trigger[T, Any]) -> None:
+        if not isinstance(nested_trigger, Trigger):
+            raise TypeError(f"PurgingTrigger: expected a Trigger, got {nested_trigger!r}")
         self.nested_trigger = nested_trigger
 
     @staticmethod

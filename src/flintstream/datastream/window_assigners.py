@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
+from operator import index
 from typing import Any, TypeVar
 
 from flintstream.common.serializer import TypeSerializer
-from flintstream.common.time import MIN_WATERMARK, Duration, Time, to_millis
+from flintstream.common.time import MIN_WATERMARK, Duration, Time
 from flintstream.common.typeinfo import Types
 from flintstream.datastream.state import ValueStateDescriptor
+from flintstream.datastream.time_characteristic import TimeCharacteristic
 from flintstream.datastream.triggers import (
     CountTrigger,
+    EndOfStreamTrigger,
     EventTimeTrigger,
     NeverTrigger,
     ProcessingTimeTrigger,
     PurgingTrigger,
 )
+from flintstream.datastream.window_options import millis, whole
 from flintstream.datastream.window_types import (
     CountWindow,
     CountWindowSerializer,
@@ -65,6 +69,10 @@ class _TimeWindows(WindowAssigner[T, TimeWindow]):
         """Whether windows end by event time."""
         return self._event_time
 
+    def _whole(self, **options: Any) -> None:
+        for option, value in options.items():
+            whole(type(self).__name__, option, value)
+
     def _time(self, timestamp: int, context: WindowAssigner.WindowAssignerContext) -> int:
         """The time that decides about a record's windows."""
         if not self._event_time:
@@ -79,6 +87,7 @@ class _TimeWindows(WindowAssigner[T, TimeWindow]):
 
 class _TumblingWindows(_TimeWindows[T]):
     def __init__(self, size: int, offset: int) -> None:
+        self._whole(size=size, offset=offset)
         if size <= 0 or abs(offset) >= size:
             raise ValueError(
                 f"{type(self).__name__}: size must be greater than zero and than abs(offset), "
@@ -111,7 +120,7 @@ class TumblingEventTimeWindows(_TumblingWindows[T]):
     @staticmethod
     def of(size: Length, offset: Length | None = None) -> TumblingEventTimeWindows[Any]:
         """Windows of a size, moved by an offset."""
-        return TumblingEventTimeWindows(to_millis(size), _optional(offset))
+        return TumblingEventTimeWindows(*_lengths("TumblingEventTimeWindows", size=size, offset=offset))
 
 
 class TumblingProcessingTimeWindows(_TumblingWindows[T]):
@@ -120,11 +129,12 @@ class TumblingProcessingTimeWindows(_TumblingWindows[T]):
     @staticmethod
     def of(size: Length, offset: Length | None = None) -> TumblingProcessingTimeWindows[Any]:
         """Windows of a size, moved by an offset."""
-        return TumblingProcessingTimeWindows(to_millis(size), _optional(offset))
+        return TumblingProcessingTimeWindows(*_lengths("TumblingProcessingTimeWindows", size=size, offset=offset))
 
 
 class _SlidingWindows(_TimeWindows[T]):
     def __init__(self, size: int, slide: int, offset: int) -> None:
+        self._whole(size=size, slide=slide, offset=offset)
         if size <= 0 or slide <= 0 or abs(offset) >= slide:
             raise ValueError(
                 f"{type(self).__name__}: size and slide must be greater than zero, and slide than "
@@ -158,7 +168,7 @@ class SlidingEventTimeWindows(_SlidingWindows[T]):
     @staticmethod
     def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingEventTimeWindows[Any]:
         """Windows of a size that start every `slide`, moved by an offset."""
-        return SlidingEventTimeWindows(to_millis(size), to_millis(slide), _optional(offset))
+        return SlidingEventTimeWindows(*_lengths("SlidingEventTimeWindows", size=size, slide=slide, offset=offset))
 
 
 class SlidingProcessingTimeWindows(_SlidingWindows[T]):
@@ -167,7 +177,9 @@ class SlidingProcessingTimeWindows(_SlidingWindows[T]):
     @staticmethod
     def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingProcessingTimeWindows[Any]:
         """Windows of a size that start every `slide`, moved by an offset."""
-        return SlidingProcessingTimeWindows(to_millis(size), to_millis(slide), _optional(offset))
+        return SlidingProcessingTimeWindows(
+            *_lengths("SlidingProcessingTimeWindows", size=size, slide=slide, offset=offset)
+        )
 
 
 class _SessionWindows(_TimeWindows[T], MergingWindowAssigner[T, TimeWindow]):
@@ -193,6 +205,7 @@ class _SessionWindows(_TimeWindows[T], MergingWindowAssigner[T, TimeWindow]):
 
 class _StaticSessionWindows(_SessionWindows[T]):
     def __init__(self, session_gap: int) -> None:
+        self._whole(session_gap=session_gap)
         if session_gap <= 0:
             raise ValueError(f"{type(self).__name__}: session_gap must be greater than zero, got {session_gap!r}")
         self._session_gap = session_gap
@@ -206,13 +219,18 @@ class _StaticSessionWindows(_SessionWindows[T]):
 
 class _DynamicSessionWindows(_SessionWindows[T]):
     def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor) -> None:
+        if not callable(getattr(session_window_time_gap_extractor, "extract", None)):
+            raise TypeError(
+                f"{type(self).__name__}: expected a SessionWindowTimeGapExtractor, "
+                f"got {session_window_time_gap_extractor!r}"
+            )
         self._extractor = session_window_time_gap_extractor
 
     def _gap(self, element: T) -> int:
         gap = self._extractor.extract(element)
-        if gap <= 0:
-            raise ValueError(f"{self!r}: the session gap must be greater than zero, got {gap!r} for {element!r}")
-        return gap
+        if not hasattr(gap, "__index__") or gap <= 0:
+            raise ValueError(f"{self!r}: a session gap must be an integer above 0, got {gap!r} for {element!r}")
+        return index(gap)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self._extractor).__name__})"
@@ -230,7 +248,7 @@ class EventTimeSessionWindows(_StaticSessionWindows[T]):
     @staticmethod
     def with_gap(size: Length) -> EventTimeSessionWindows[Any]:
         """The same gap behind each record."""
-        return EventTimeSessionWindows(to_millis(size))
+        return EventTimeSessionWindows(millis("EventTimeSessionWindows", "size", size))
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Any]:
@@ -244,7 +262,7 @@ class ProcessingTimeSessionWindows(_StaticSessionWindows[T]):
     @staticmethod
     def with_gap(size: Length) -> ProcessingTimeSessionWindows[Any]:
         """The same gap behind each record."""
-        return ProcessingTimeSessionWindows(to_millis(size))
+        return ProcessingTimeSessionWindows(millis("ProcessingTimeSessionWindows", "size", size))
 
     @staticmethod
     def with_dynamic_gap(
@@ -277,12 +295,20 @@ class DynamicProcessingTimeSessionWindows(_DynamicSessionWindows[T]):
 
 
 class GlobalWindows(WindowAssigner[T, GlobalWindow]):
-    """All records of a key in one window, which fires only if a trigger is set."""
+    """All records of a key in one window, which fires only if a trigger says so."""
+
+    def __init__(self, default_trigger: Trigger[Any, GlobalWindow] | None = None) -> None:
+        self._default_trigger = NeverTrigger() if default_trigger is None else default_trigger
 
     @staticmethod
     def create() -> GlobalWindows[Any]:
-        """The assigner."""
+        """Windows that never fire unless a trigger is set."""
         return GlobalWindows()
+
+    @staticmethod
+    def create_with_end_of_stream_trigger() -> GlobalWindows[Any]:
+        """Windows that fire when the input has ended, for bounded streams."""
+        return GlobalWindows(EndOfStreamTrigger())
 
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
@@ -291,8 +317,8 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
         return [GlobalWindow()]
 
     def get_default_trigger(self, env: Any) -> Trigger[T, GlobalWindow]:
-        """Never fires."""
-        return NeverTrigger()
+        """Never fires, or at the end of the input."""
+        return self._default_trigger
 
     def get_window_serializer(self) -> TypeSerializer[GlobalWindow]:
         """One byte."""
@@ -334,7 +360,7 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
 
     def _positive(self, **options: int) -> None:
         for name, value in options.items():
-            if value < 1:
+            if whole(type(self).__name__, name, value) < 1:
                 raise ValueError(f"{type(self).__name__}: {name} must be at least 1, got {value!r}")
 
 
@@ -388,5 +414,22 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
         return f"CountSlidingWindowAssigner({self._window_size}, {self._window_slide})"
 
 
-def _optional(offset: Length | None) -> int:
-    return 0 if offset is None else to_millis(offset)
+def time_windows(env: Any, size: Length, slide: Length | None) -> WindowAssigner[Any, TimeWindow]:
+    """Tumbling or, with a slide, sliding windows by the time that the environment's time characteristic says."""
+    by_event = env.get_stream_time_characteristic() is not TimeCharacteristic.ProcessingTime
+    if slide is None:
+        return (TumblingEventTimeWindows if by_event else TumblingProcessingTimeWindows).of(size)
+    return (SlidingEventTimeWindows if by_event else SlidingProcessingTimeWindows).of(size, slide)
+
+
+def count_windows(size: int, slide: int) -> WindowAssigner[Any, CountWindow]:
+    """Tumbling count windows or, with a slide that is not 0, sliding ones."""
+    return CountSlidingWindowAssigner(size, slide) if slide else CountTumblingWindowAssigner(size)
+
+
+def _lengths(owner: str, offset: Length | None, **lengths: Any) -> list[int]:
+    """All in milliseconds, the offset last."""
+    return [
+        *(millis(owner, option, length) for option, length in lengths.items()),
+        0 if offset is None else millis(owner, "offset", offset),
+    ]

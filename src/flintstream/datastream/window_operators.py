@@ -11,9 +11,10 @@ from flintstream.datastream.window_assigners import (
 )
 from flintstream.datastream.window_types import TimeWindow
 from flintstream.runtime.windows.aligned import AlignedWindowOperator
-from flintstream.runtime.windows.base import WindowBase, WindowParts
+from flintstream.runtime.windows.base import WindowBase
 from flintstream.runtime.windows.contents import FoldedContents, ListContents
 from flintstream.runtime.windows.operator import WindowOperator
+from flintstream.runtime.windows.parts import WindowParts
 
 # Only our own classes: a subclass may do as it likes.
 _TUMBLING = (TumblingEventTimeWindows, TumblingProcessingTimeWindows)
@@ -27,10 +28,10 @@ def window_operator(parts: WindowParts) -> WindowBase:
     assigner = parts.assigner
     at_the_end = EventTimeTrigger if assigner.is_event_time() else ProcessingTimeTrigger
     if type(parts.trigger) is not at_the_end:
-        return WindowOperator(parts)
+        return WindowOperator(parts, TimeWindow if isinstance(assigner, _TUMBLING + _SLIDING) else None)
     if type(assigner) in _TUMBLING:
         return AlignedWindowOperator(parts, TimeWindow, assigner._size, assigner._size, assigner._offset)
     if type(assigner) in _SLIDING:
-        shared = not isinstance(parts.contents, (ListContents, FoldedContents))
+        shared = not isinstance(parts.contents, (ListContents, FoldedContents)) and not parts.counts_calls()
         return AlignedWindowOperator(parts, TimeWindow, assigner._size, assigner._slide, assigner._offset, shared)
     return WindowOperator(parts)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flintstream.common.output_tag import OutputTag
-from flintstream.common.time import Duration, Time, to_millis
+from flintstream.common.time import Duration, Time
 from flintstream.common.typeinfo import TypeInformation
+from flintstream.datastream.aggregations import Position, aggregation
 from flintstream.datastream.data_stream import DataStream, OutputType, checked_function
 from flintstream.datastream.functions import (
     AggregateFunction,
@@ -21,7 +22,7 @@ from flintstream.datastream.functions import (
 from flintstream.datastream.settings import declared_output_type
 from flintstream.datastream.window import Evictor, MergingWindowAssigner, Trigger, WindowAssigner
 from flintstream.datastream.window_operators import window_operator
-from flintstream.runtime.windows.base import WindowParts
+from flintstream.datastream.window_options import millis
 from flintstream.runtime.windows.contents import (
     AggregatedContents,
     FoldedContents,
@@ -30,6 +31,7 @@ from flintstream.runtime.windows.contents import (
     WindowContents,
 )
 from flintstream.runtime.windows.functions import Apply, PassOn, Process
+from flintstream.runtime.windows.parts import WindowParts
 
 if TYPE_CHECKING:
     from flintstream.datastream.keyed_stream import KeyedStream
@@ -85,10 +87,10 @@ class _Windows:
 
     def allowed_lateness(self: _Self, time_ms: int | Time | Duration) -> _Self:
         """How long after its end (milliseconds of event time) a window still takes records, and fires again for each."""
-        millis = time_ms if isinstance(time_ms, int) else to_millis(time_ms)
-        if isinstance(time_ms, bool) or millis < 0:
+        lateness = millis("allowed_lateness", "time_ms", time_ms)
+        if lateness < 0:
             raise ValueError(f"allowed_lateness: the time must not be negative, got {time_ms!r}")
-        self._lateness = millis
+        self._lateness = lateness
         return self
 
     def side_output_late_data(self: _Self, output_tag: OutputTag) -> _Self:
@@ -149,6 +151,34 @@ class _Windows:
         declared = declared_output_type("fold", output_type)
         contents = FoldedContents(initial_value, fold_function)
         return self._windows("fold", contents, window_function, declared, fold_function)
+
+    def sum(self, position_to_sum: Position = 0) -> DataStream:
+        """The sum of a field, by position or name; the other fields are those of the window's first record.
+
+        Example::
+
+            windows.sum(1)
+        """
+        return self._aggregation("sum", position_to_sum)
+
+    def min(self, position_to_min: Position = 0) -> DataStream:
+        """The smallest value of a field; the other fields are those of the window's first record: `windows.min(1)`."""
+        return self._aggregation("min", position_to_min)
+
+    def max(self, position_to_max: Position = 0) -> DataStream:
+        """The largest value of a field; the other fields are those of the window's first record: `windows.max(1)`."""
+        return self._aggregation("max", position_to_max)
+
+    def min_by(self, position_to_min_by: Position = 0) -> DataStream:
+        """The record with the smallest value of a field, the first of equal ones: `windows.min_by("price")`."""
+        return self._aggregation("min_by", position_to_min_by)
+
+    def max_by(self, position_to_max_by: Position = 0) -> DataStream:
+        """The record with the largest value of a field, the first of equal ones: `windows.max_by("price")`."""
+        return self._aggregation("max_by", position_to_max_by)
+
+    def _aggregation(self, name: str, position: Position) -> DataStream:
+        return self.reduce(aggregation(name, position, self._keyed_stream._transformation.output_type))
 
     def apply(self, window_function: Any, output_type: OutputType = None) -> DataStream:
         """Calls a function with all records of each window: `windows.apply(Count())`."""

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flintstream.common import Time
+from flintstream.common import Configuration, Time
+from flintstream.datastream import StreamExecutionEnvironment, TimeCharacteristic
 from flintstream.datastream.window import (
     CountSlidingWindowAssigner,
     CountTrigger,
@@ -119,7 +120,7 @@ def test_sessions() -> None:
     assert fixed.assign_windows("a", 10, context) == [TimeWindow(10, 15)]
     dynamic = EventTimeSessionWindows.with_dynamic_gap(Gap())
     assert dynamic.assign_windows(7, 10, context) == [TimeWindow(10, 17)]
-    with pytest.raises(ValueError, match="the session gap must be greater than zero, got 0"):
+    with pytest.raises(ValueError, match="a session gap must be an integer above 0, got 0"):
         dynamic.assign_windows(0, 10, context)
 
 
@@ -212,3 +213,45 @@ def test_counting_and_purging() -> None:
     context: Any = TriggerSurroundings(0)
     results = [trigger.on_element("a", 0, CountWindow(0), context) for _ in range(4)]
     assert results == [TriggerResult.CONTINUE, TriggerResult.FIRE_AND_PURGE] * 2
+
+
+class TestShortForms:
+    """Windows of a length or a count, without naming an assigner."""
+
+    @pytest.mark.parametrize("characteristic", [None, *TimeCharacteristic])
+    def test_time_windows_follow_the_time_characteristic(self, characteristic: TimeCharacteristic | None) -> None:
+        env = StreamExecutionEnvironment.get_execution_environment()
+        assert env.get_stream_time_characteristic() is TimeCharacteristic.EventTime
+        if characteristic is TimeCharacteristic.IngestionTime:
+            with pytest.raises(NotImplementedError, match="set_stream_time_characteristic: sources do not stamp"):
+                env.set_stream_time_characteristic(characteristic)
+            return
+        if characteristic is not None:
+            env.set_stream_time_characteristic(characteristic)
+            assert env.get_stream_time_characteristic() is characteristic
+        by_clock = characteristic is TimeCharacteristic.ProcessingTime
+        assert env.get_config().get_auto_watermark_interval() == (0 if by_clock else 200)
+        kind = "Processing" if by_clock else "Event"
+        stream = env.from_collection([("a", 1)])
+        for short in (stream.key_by(lambda value: value[0]).time_window, stream.time_window_all):
+            assert repr(short(Time.seconds(2))._assigner) == f"Tumbling{kind}TimeWindows(2000, 0)"
+            assert repr(short(Time.seconds(2), Time.seconds(1))._assigner) == f"Sliding{kind}TimeWindows(2000, 1000, 0)"
+
+    def test_count_windows(self) -> None:
+        stream = StreamExecutionEnvironment.get_execution_environment().from_collection([("a", 1)])
+        for short in (stream.key_by(lambda value: value[0]).count_window, stream.count_window_all):
+            assert repr(short(5)._assigner) == "CountTumblingWindowAssigner(5)"
+            assert repr(short(5, 2)._assigner) == "CountSlidingWindowAssigner(5, 2)"
+
+    def test_a_wrong_characteristic(self) -> None:
+        configuration = Configuration.from_dict({"pipeline.time-characteristic": "moonlight"})
+        env = StreamExecutionEnvironment.get_execution_environment(configuration)
+        stream = env.from_collection([("a", 1)])
+        with pytest.raises(
+            ValueError, match="'moonlight' of 'pipeline.time-characteristic': expected one of Processing"
+        ):
+            stream.time_window_all(Time.seconds(2))
+        with pytest.raises(
+            TypeError, match="set_stream_time_characteristic: expected one of TimeCharacteristic, got 5"
+        ):
+            env.set_stream_time_characteristic(5)

@@ -17,7 +17,6 @@ from flintstream.runtime.pace import Pace
 from flintstream.runtime.results import ResultEmitter
 from flintstream.runtime.time.timers import StoredTimers, TimerQueue, TimerService, TimeView
 
-
 _FEW = 4
 """A function that gives no more results a record than this, on average over a block, has them gathered for the block."""
 

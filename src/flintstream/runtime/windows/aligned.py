@@ -15,13 +15,13 @@ from typing import Any
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.faults import record_at_fault
 from flintstream.runtime.time.timers import TimeView
-from flintstream.runtime.windows.base import FiredWindow, WindowBase, WindowParts
+from flintstream.runtime.windows.base import ALIGNED_TABLE, FiredWindow, WindowBase
 from flintstream.runtime.windows.contents import MISSING, Cell
 from flintstream.runtime.windows.functions import PassOn
 from flintstream.runtime.windows.panes import SharedPanes
+from flintstream.runtime.windows.parts import WindowParts
 from flintstream.runtime.windows.sharing import SharingTrial
-
-_STORED = "_panes"
+from flintstream.runtime.windows.stored import StoredWindows
 
 
 class AlignedWindowOperator(WindowBase):
@@ -47,6 +47,7 @@ class AlignedWindowOperator(WindowBase):
         self._offset = offset
         self._may_share = shared and slide < size
         self._pane = gcd(size, slide)
+        self._layout = (size, slide, offset)
 
     def open(self) -> None:
         self._time = TimeView(self.context.name, self.context.services.clock)
@@ -58,6 +59,10 @@ class AlignedWindowOperator(WindowBase):
         """The starts of windows that have fired and may fire again, as a heap."""
         self._known: set[int] = set()
         """The starts of both."""
+        self._ahead: dict[Any, int] = {}
+        """Restored keys to how far time had come where they were; until it has come as far here for all of them."""
+        self._catch_up = MIN_WATERMARK
+        """The greatest of these times."""
         super().open()
         self._windows: dict[int, Cell] = {}
         """The start of a window to its contents; of those that share no panes."""
@@ -66,7 +71,7 @@ class AlignedWindowOperator(WindowBase):
         """Windows that start from here on share panes."""
         self._trial = SharingTrial(self._parts.contents) if self._may_share else None
         self._no_function = type(self._parts.function) is PassOn
-        self._stored = self._state.engine_table(_STORED)
+        self._stored = self.own_table(ALIGNED_TABLE)
         """Filled for a snapshot."""
         self._restore()
 
@@ -82,7 +87,9 @@ class AlignedWindowOperator(WindowBase):
             self._try_sharing(self._trial, keys, values)
         low, high = self._span(min(timestamps))
         late: list[int] = []
-        if max(timestamps) < high:
+        if self._ahead:
+            late = self._add_one_by_one(batch, timestamps, range(len(values)))
+        elif max(timestamps) < high:
             cell = self._open(low)
             if cell is None:
                 late = self._add_one_by_one(batch, timestamps, range(len(values)))
@@ -97,7 +104,8 @@ class AlignedWindowOperator(WindowBase):
         """The times that decide about the records' windows."""
         if not self._event_time:
             self._advance_clock()
-            return [self._now + 1] * len(batch.values)
+            # The clock of another machine may be behind, but records do not fall into windows that have fired.
+            return [max(self._now, self._catch_up) + 1] * len(batch.values)
         timestamps = batch.timestamps
         if timestamps is None or min(timestamps) == NO_TIMESTAMP:
             record = batch.values[0 if timestamps is None else timestamps.index(NO_TIMESTAMP)]
@@ -164,7 +172,7 @@ class AlignedWindowOperator(WindowBase):
             raise self.fault(error, record_at_fault(values, consumed)) from error
 
     def _add_one_by_one(self, batch: Batch, timestamps: list[int], indexes: Iterable[int]) -> list[int]:
-        """The slow way: panes are not shared, or the records come after their time. Returns those that are late."""
+        """The slow way: panes are not shared, or records come after their time or may. Returns those that are late."""
         late: list[int] = []
         for index in indexes:
             key, record = batch.keys[index], batch.values[index]  # type: ignore[index]
@@ -179,10 +187,11 @@ class AlignedWindowOperator(WindowBase):
     def _add_to_windows(self, key: Any, record: Any, timestamp: int) -> bool:
         """Adds a record to each of its windows; false if it is late for all."""
         low, _ = self._span(timestamp)
-        starts = [start for start in self._windows_of(low) if self._cleanup_time(start) > self._now]
+        now = max(self._now, self._ahead.get(key, MIN_WATERMARK))
+        starts = [start for start in self._windows_of(low) if self._cleanup_time(start) > now]
         if not starts:
             # Or it lies in a gap between two windows, and then may be in time.
-            return timestamp + self._parts.allowed_lateness > self._now
+            return timestamp + self._parts.allowed_lateness > now
         contents = self._parts.contents
         own = [start for start in starts if start < self._shared_from]
         copies = contents.for_windows(record, len(own) + 1)
@@ -192,10 +201,9 @@ class AlignedWindowOperator(WindowBase):
             cell = self._windows.setdefault(start, {})
             cell[key] = contents.add(cell.get(key, MISSING), value)
         for start in starts:
-            if start + self._size - 1 > self._now:
-                self._remember(start, self._waiting)
-            else:
-                self._remember(start, self._fired)
+            last = start + self._size - 1
+            self._remember(start, self._waiting if last > self._now else self._fired)
+            if last <= now:
                 self._emit_again(start, key, timestamp)
         return True
 
@@ -209,6 +217,7 @@ class AlignedWindowOperator(WindowBase):
         verdict = trial.verdict(keys, values)
         if verdict is not None:
             self._trial = None
+            self._may_share = verdict
         if verdict:
             # Windows that have records stay as they are.
             self._shared_from = max(self._known) + 1 if self._known else -inf
@@ -256,6 +265,8 @@ class AlignedWindowOperator(WindowBase):
                 start = heappop(waiting)
                 heappush(fired, start)
                 self._emit_window(start)
+        if self._ahead and now >= self._catch_up:
+            self._ahead = {}
         self._emitter.flush()
 
     def _cleanup_time(self, start: int) -> int:
@@ -267,18 +278,26 @@ class AlignedWindowOperator(WindowBase):
         shared = start >= self._shared_from
         if self._parts.function.clears:
             window = self._make_window(start, start + self._size)
-            for key in self._panes.keys(start) if shared else self._windows.get(start, ()):
+            keys = self._panes.keys(start) if shared else self._windows.get(start, ())
+            keys = self._not_before(self._cleanup_time(start), keys)
+            self._state.touch(keys)
+            for key in keys:
                 self.call_clear(window, key)
-        if shared:
-            self._panes.drop(start)
-        else:
-            self._windows.pop(start, None)
+        for cell in self._panes.drop(start) if shared else [self._windows.pop(start, {})]:
+            self._state.touch(cell)
+
+    def _not_before(self, time: int, keys: Iterable[Any]) -> list[Any]:
+        """The keys for which a time comes now, and had not come before they were restored."""
+        ahead = self._ahead
+        return [key for key in keys if ahead.get(key, MIN_WATERMARK) < time] if ahead else list(keys)
 
     # --- firing ---
 
     def _emit_window(self, start: int) -> None:
         window = self._make_window(start, start + self._size)
         cell = self._contents(start, window)
+        if self._ahead:
+            cell = {key: cell[key] for key in self._not_before(window.max_timestamp(), cell)}
         self._state.touch(cell)
         if self._no_function:
             self._emit_results(window, cell)
@@ -322,40 +341,62 @@ class AlignedWindowOperator(WindowBase):
 
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
         super().snapshot_state(checkpoint_id, timestamp)
-        stored = self._stored
+        stored, now, ahead = self._stored, self._now, self._ahead
+        shared_from = self._shared_from if self._may_share else None
         stored.clear()
         for place, cells in enumerate((self._windows, self._panes.cells)):
             for low, cell in cells.items():
                 for key, contents in cell.items():
-                    entry = stored.setdefault(key, (self._now, self._shared_from, {}, {}))
-                    entry[2 + place][low] = contents
+                    entry: Any = stored.get(key)
+                    if entry is None:
+                        entry = StoredWindows({}, {}, max(now, ahead.get(key, now)), shared_from, self._layout)
+                        stored[key] = entry
+                    entry[place][low] = contents
 
     def _restore(self) -> None:
+        """Takes over what subtasks have left that had come more or less far in time, and to different verdicts.
+
+        As in Flink, event time begins anew; but a window that has fired for a key does not do so again.
+        """
         stored = self._stored
         if not stored:
             return
-        self._trial = None
-        self._now = min(now for now, _, _, _ in stored.values())
-        # The subtasks that have stored this may have come to different verdicts.
-        self._shared_from = max(shared_from for _, shared_from, _, _ in stored.values())
-        for key, (_, shared_from, windows, panes) in stored.items():
-            for low, contents in panes.items():
-                self._panes.cell(low)[key] = contents
-            for start in {start for low in panes for start in self._windows_of(low)}:
-                if shared_from <= start < self._shared_from:
-                    windows[start] = self._panes.of_key(start, key)
-            for start, contents in windows.items():
-                self._windows.setdefault(start, {})[key] = contents
-        stored.clear()
-        self._restore_windows()
-
-    def _restore_windows(self) -> None:
-        """Which windows there are follows from their contents."""
-        starts = set(self._windows)
+        verdicts = set()
+        for key, each in stored.items():
+            self._check_layout(each.layout, bool(each.panes))
+            self._ahead[key] = each.now
+            verdicts.add(each.shared_from)
+        self._catch_up = max(self._ahead.values())
+        self._may_share = self._may_share and None not in verdicts
+        self._shared_from = max(inf if verdict is None else verdict for verdict in verdicts)
+        if not self._may_share or self._shared_from < inf:
+            self._trial = None
+        for key, each in stored.items():
+            self._restore_key(key, each)
         for low in list(self._panes.cells):
-            shared = {start for start in self._windows_of(low) if start >= self._shared_from}
-            starts |= shared
-            if not shared:
+            if max(self._windows_of(low)) < self._shared_from:
                 del self._panes.cells[low]
-        for start in starts:
-            self._remember(start, self._fired if start + self._size - 1 <= self._now else self._waiting)
+        stored.clear()
+
+    def _restore_key(self, key: Any, stored: StoredWindows) -> None:
+        windows = stored.windows
+        for low, contents in stored.panes.items():
+            self._panes.cell(low)[key] = contents
+        for start in stored.shared():
+            if self._cleanup_time(start) <= stored.now:
+                continue
+            if start < self._shared_from:
+                windows[start] = self.guarded(self._panes.of_key, start, key)
+            else:
+                self._remember(start, self._waiting)
+        for start, contents in windows.items():
+            self._windows.setdefault(start, {})[key] = contents
+            self._remember(start, self._waiting)
+
+    def _check_layout(self, layout: tuple[int, int, int], has_panes: bool) -> None:
+        """Windows are stored by their starts, so their size must stay the same, and that of panes too."""
+        if layout == self._layout or (layout[0] == self._size and not has_panes):
+            return
+        names = ("size", "slide", "offset")
+        was, now = (", ".join(map("{} {}".format, names, each)) for each in (layout, self._layout))
+        raise self.refusal(f"was taken with windows of {was}, and the program now has windows of {now}")

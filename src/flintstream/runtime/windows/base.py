@@ -1,85 +1,27 @@
-"""What the window operators share: the parts that a program has given, calls of its function, and late records."""
+"""What the window operators share: calls of the window function, and late records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import MutableMapping
 from typing import Any, NamedTuple
 
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.operators.base import FunctionOperator
 from flintstream.runtime.results import ResultEmitter
+from flintstream.runtime.state.backend import StateMigrationException
 from flintstream.runtime.time.timers import TimeView
-from flintstream.runtime.windows.contents import MISSING, ListContents, WindowContents
-from flintstream.runtime.windows.functions import PassOn, WindowContext
+from flintstream.runtime.windows.functions import WindowContext
 from flintstream.runtime.windows.namespaces import NamespacedStateBackend, StateStore
+from flintstream.runtime.windows.parts import WindowParts
 
 LATE_RECORDS = "numLateRecordsDropped"
-
-
-@dataclass
-class WindowParts:
-    """What a program says about its windows."""
-
-    assigner: Any
-    trigger: Any
-    contents: WindowContents
-    function: PassOn
-    evictor: Any = None
-    allowed_lateness: int = 0
-    late_tag: str | None = None
-    """The id of the side output for records that come too late; None to drop them."""
-
-    def for_evictor(self) -> WindowParts:
-        """The parts with all records kept, for an evictor to choose from: what reduces them does so when a window fires."""
-        if not self.contents.incremental:
-            return self
-        return replace(self, contents=ListContents(), function=ReduceThen(self.contents, self.function))
-
-    def open(self, runtime_context: Any) -> None:
-        """Opens the user's functions."""
-        for function in self._functions():
-            opener = getattr(function, "open", None)
-            if opener is not None:
-                opener(runtime_context)
-
-    def close(self) -> None:
-        """Closes the user's functions."""
-        for function in self._functions():
-            closer = getattr(function, "close", None)
-            if closer is not None:
-                closer()
-
-    def _functions(self) -> list[Any]:
-        of_results = [*getattr(self.function, "functions", ()), self.function.function]
-        functions = [self.assigner, *self.contents.functions, *of_results]
-        return [function for function in functions if function is not None]
-
-
-class ReduceThen(PassOn):
-    """Reduces or aggregates all records when the window fires, then calls the function."""
-
-    def __init__(self, contents: WindowContents, function: PassOn) -> None:
-        self._contents = contents
-        self._then = function
-        self.function = function.function
-        self.clears = function.clears
-
-    @property
-    def functions(self) -> tuple[Any, ...]:
-        """The user's functions that reduce."""
-        return self._contents.functions
-
-    def results(self, key: Any, context: WindowContext, elements: list[Any]) -> Iterable[Any]:
-        if not elements:
-            return ()
-        reduced = MISSING
-        for element in elements:
-            reduced = self._contents.add(reduced, element)
-        return self._then.results(key, context, self._contents.elements(reduced))
-
-    def clear(self, context: WindowContext) -> None:
-        self._then.clear(context)
+ALIGNED_TABLE, GENERAL_TABLE, EVICTED_TABLE = "_panes", "_windows", "_evicted_windows"
+"""Where the operator of aligned windows stores what it has, and where the general one does: without and with an evictor."""
+_KINDS = {
+    ALIGNED_TABLE: "windows of time with their default trigger and without an evictor",
+    GENERAL_TABLE: "other windows without an evictor",
+    EVICTED_TABLE: "windows with an evictor",
+}
 
 
 class FiredWindow(NamedTuple):
@@ -111,6 +53,20 @@ class WindowBase(FunctionOperator):
         self._emitter = ResultEmitter(self.output)
         self._late = self.context.runtime_context.get_metrics_group().counter(LATE_RECORDS)
         super().open()
+
+    def own_table(self, own: str) -> MutableMapping[Any, Any]:
+        """The table of that name; refuses a checkpoint that has windows of another kind, rather than to lose them."""
+        for table, kind in _KINDS.items():
+            if table != own and table in self._state.restored and self._state.table(table):
+                raise self.refusal(f"was taken with {kind}, and the program now has {_KINDS[own]}")
+        return self._state.engine_table(own)
+
+    def refusal(self, what: str) -> StateMigrationException:
+        """The error for a checkpoint whose windows the operator cannot go on with."""
+        return StateMigrationException(
+            f"operator '{self.context.name}': the checkpoint {what}: keep the windows as they were, or give the operator "
+            "another uid to start it without state"
+        )
 
     def call(self, window: Any, key: Any, elements: list[Any], timestamp: int | None = None) -> None:
         """Calls the window function for a key and gathers its results.

@@ -38,6 +38,10 @@ class WindowContents(ABC):
     def elements(self, contents: Any) -> list[Any]:
         """What the window function gets."""
 
+    def empty(self) -> Any:
+        """The contents of a window that fires though all its records were evicted; MISSING if there can be none."""
+        return MISSING
+
     def add_all(self, cell: Cell, state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]) -> None:
         """Adds records to the contents of their keys, with the key set for each."""
         add, get = self.add, cell.get
@@ -129,6 +133,9 @@ class AggregatedContents(WindowContents):
     def elements(self, contents: Any) -> list[Any]:
         return [self._result(contents)]
 
+    def empty(self) -> Any:
+        return self._create()
+
     def add_all(self, cell: Cell, state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]) -> None:
         create, add, get = self._create, self._add, cell.get
         for key, value in zip(keys, values):
@@ -150,7 +157,10 @@ class FoldedContents(WindowContents):
         self._fold = getattr(function, "fold", function)
 
     def add(self, contents: Any, value: Any) -> Any:
-        return self._fold(detached(self._initial) if contents is MISSING else contents, value)
+        return self._fold(self.empty() if contents is MISSING else contents, value)
+
+    def empty(self) -> Any:
+        return detached(self._initial)
 
     def elements(self, contents: Any) -> list[Any]:
         return [contents]

@@ -46,7 +46,11 @@ class PassOn:
     """No function: the result is what the records were reduced or aggregated to."""
 
     function: Any = None
+    """The user's function."""
+    reducers: tuple[Any, ...] = ()
+    """The user's functions that are called before it, where records are reduced only when a window fires."""
     clears = False
+    """Whether the function has something to do when a window is dropped."""
 
     def results(self, key: Any, context: WindowContext, elements: list[Any]) -> Iterable[Any]:
         """The results of a window."""
@@ -80,7 +84,6 @@ class Process(PassOn):
         self.function = function
         self._with_key = with_key
         self.clears = clears
-        """Whether the function has something to do when a window is dropped."""
 
     def results(self, key: Any, context: WindowContext, elements: list[Any]) -> Iterable[Any]:
         if self._with_key:

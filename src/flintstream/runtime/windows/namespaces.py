@@ -50,7 +50,7 @@ class NamespacedStateBackend(KeyedStateBackend):
         super().__init__(backend.operator, backend.max_parallelism, backend.clock, backend.key_groups)
         self._backend = backend
         self._prefix = prefix
-        self._known: dict[str, Any] = {}
+        self._known: dict[tuple[str, type[Any]], Any] = {}
 
     def table(self, name: str) -> NamespaceTable:
         return NamespaceTable(self._backend, self._backend.engine_table(self._prefix + name))
@@ -68,9 +68,10 @@ class NamespacedStateBackend(KeyedStateBackend):
         self._backend.forget_changes()
 
     def state_of(self, descriptor: Any) -> Any:
-        state = self._known.get(descriptor.name)
+        described = descriptor.name, type(descriptor)
+        state = self._known.get(described)
         if state is None:
-            state = self._known[descriptor.name] = super().state_of(descriptor)
+            state = self._known[described] = super().state_of(descriptor)
         return state
 
     def merge(self, descriptor: Any, windows: Collection[Any], target: Any) -> None:

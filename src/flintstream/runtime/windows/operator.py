@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flintstream.common.time_domain import TimeDomain
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.operators.base import CHUNK
 from flintstream.runtime.time.timers import Namespaced, StoredTimers, TimerQueue, TimerService
-from flintstream.runtime.windows.base import FiredWindow, WindowBase
+from flintstream.runtime.windows.base import ALIGNED_TABLE, EVICTED_TABLE, GENERAL_TABLE, FiredWindow, WindowBase
 from flintstream.runtime.windows.contents import MISSING
 from flintstream.runtime.windows.merging import MergingWindows
 from flintstream.runtime.windows.namespaces import NamespacedStateBackend
+from flintstream.runtime.windows.parts import WindowParts
+from flintstream.runtime.windows.stored import StoredWindows
 
 
 class AssignerContext:
@@ -75,8 +78,28 @@ class TriggerContext:
         self._windowed.merge(state_descriptor, self.merged, self.window)
 
 
+class EvictorContext:
+    """The time, for an evictor."""
+
+    def __init__(self, operator: WindowOperator) -> None:
+        self._timers = operator.timers
+        self.get_current_processing_time = operator.context.services.clock
+        self.get_metric_group = operator.context.runtime_context.get_metrics_group
+
+    def get_current_watermark(self) -> int:
+        """The watermark that the operator has reached."""
+        return self._timers.watermark
+
+
 class WindowOperator(WindowBase):
-    """Keeps the windows of each key: assigns records to them, asks the trigger, calls the function, cleans up."""
+    """Keeps the windows of each key: assigns records to them, asks the trigger, calls the function, cleans up.
+
+    With `make_window(start, end)` it can go on from a checkpoint of aligned windows.
+    """
+
+    def __init__(self, parts: WindowParts, make_window: Callable[[int, int], Any] | None = None) -> None:
+        super().__init__(parts)
+        self._make_window = make_window
 
     def open(self) -> None:
         state = self.context.keyed_state
@@ -84,13 +107,41 @@ class WindowOperator(WindowBase):
         self.timers = TimerService(self.context.name, self.context.services.clock, state)
         self.timers.restore(self.context.restored_timers)
         self.trigger_state = NamespacedStateBackend(state, "_trigger:")
-        self._stored: Any = state.engine_table("_windows")
-        """Key to window to contents."""
         self._time = self.timers
         super().open()
         self._merging: Any = state.engine_table("_merging") if hasattr(self._parts.assigner, "merge_windows") else None
         self._assigner_context = AssignerContext(self)
         self._trigger_context = TriggerContext(self)
+        self._evictor_context = EvictorContext(self)
+        aligned = self._aligned_windows()
+        self._stored: Any = self.own_table(GENERAL_TABLE if self._parts.evictor is None else EVICTED_TABLE)
+        """Key to window to contents."""
+        for key, stored in aligned.items():
+            self.guarded(self._take_over, key, stored)
+
+    def _aligned_windows(self) -> dict[Any, StoredWindows]:
+        """What aligned windows have left, where this operator can go on from it."""
+        if self._make_window is None or self._parts.evictor is not None or ALIGNED_TABLE not in self._state.restored:
+            return {}
+        table = self._state.engine_table(ALIGNED_TABLE)
+        found = dict(table)
+        table.clear()
+        return found
+
+    def _take_over(self, key: Any, stored: StoredWindows) -> None:
+        """Keeps the windows of a key, with the timers that the default trigger would have set here."""
+        assert self._make_window is not None
+        self._state.current_key = key
+        entries = {}
+        for start, contents in stored.each(self._parts.contents):
+            window = self._make_window(start, start + stored.layout[0])
+            if self._cleanup_time(window) > stored.now:
+                entries[window] = contents
+                self._set_cleanup_timer(window)
+                if window.max_timestamp() > stored.now:
+                    self._set_timer(window, window.max_timestamp())
+        self._stored[key] = entries
+        self._state.current_key = self._state.no_key
 
     # --- records ---
 
@@ -227,14 +278,23 @@ class WindowOperator(WindowBase):
         if parts.evictor is None:
             self.call(window, key, parts.contents.elements(contents), timestamp)
             return
-        context = self._window_context
-        kept = parts.evictor.evict_before(list(contents), len(contents), window, context)
+        kept = self._evicted("evict_before", contents, window)
         self.call(window, key, [value for value, _ in kept], timestamp)
-        kept = parts.evictor.evict_after(list(kept), len(kept), window, context)
+        kept = self._evicted("evict_after", kept, window)
         if kept:
-            self._stored[key][state_window] = list(kept)
+            self._stored[key][state_window] = kept
         else:
             self._drop_contents(state_window)
+
+    def _evicted(self, method: str, elements: list[Any], window: Any) -> list[Any]:
+        """What an evictor leaves of the records of a window."""
+        evictor = self._parts.evictor
+        kept = getattr(evictor, method)(list(elements), len(elements), window, self._evictor_context)
+        if kept is None:
+            raise TypeError(
+                f"{method}() of {type(evictor).__name__} gave None: it has to return the records that stay in the window"
+            )
+        return list(kept)
 
     def _drop_contents(self, state_window: Any) -> None:
         key = self._state.current_key
@@ -253,8 +313,10 @@ class WindowOperator(WindowBase):
 
     def _set_cleanup_timer(self, window: Any) -> None:
         time = self._cleanup_time(window)
-        if time == MAX_WATERMARK:
-            return
+        if time != MAX_WATERMARK:
+            self._set_timer(window, time)
+
+    def _set_timer(self, window: Any, time: int) -> None:
         context = self._trigger_context
         context.window = window
         (context.register_event_time_timer if self._event_time else context.register_processing_time_timer)(time)

@@ -56,12 +56,12 @@ class SharedPanes:
         if self._front and low < self._merged_to:
             self._stale.add(key)
 
-    def drop(self, start: int) -> None:
-        """Drops what only the window that starts there needs: the next one starts a slide later."""
+    def drop(self, start: int) -> list[Cell]:
+        """Drops what only the window that starts there needs, and returns it: the next one starts a slide later."""
         self._front.pop(start, None)
-        for low in range(start, start + self._slide, self._pane):
-            self.cells.pop(low, None)
-            self._plain.discard(low)
+        lows = range(start, start + self._slide, self._pane)
+        self._plain.difference_update(lows)
+        return [self.cells.pop(low) for low in lows if low in self.cells]
 
     def keys(self, start: int) -> Iterable[Any]:
         """The keys of a window."""

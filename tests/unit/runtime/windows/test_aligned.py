@@ -319,6 +319,25 @@ class TestSharing:
         assert [trial.verdict(["a"], [5]) for _ in range(999)] == [None] * 999
         assert len(calls) < 1500
 
+    @pytest.mark.parametrize(
+        ("call", "records", "shares"),
+        [("aggregate", 1, True), ("aggregate", 20, True), ("last", 20, False), ("last", 1, False)],
+    )
+    def test_a_trial_that_a_checkpoint_interrupts(self, call: str, records: int, shares: bool) -> None:
+        """Where it was open it begins anew; a verdict stays."""
+        calls = CALLS | {"last": lambda windows: windows.reduce(lambda left, right: right)}
+        with OneInputOperatorHarness(operator(self.ASSIGNER, calls[call]), lambda value: value[0]) as harness:
+            harness.process_elements([("a", number) for number in range(records)], range(records))
+            taken = harness.snapshot()
+        restored = OneInputOperatorHarness(operator(self.ASSIGNER, calls[call]), lambda value: value[0])
+        restored.restore(taken)
+        with restored:
+            made: Any = restored._operator
+            assert (made._trial is None) is (records > 1)
+            restored.process_elements([("a", number) for number in range(20)], range(100, 120))
+            assert made._trial is None
+            assert (made._shared_from < float("inf")) is shares
+
     def test_subtasks_with_different_verdicts(self) -> None:
         """One shares and one does not; both are restored into one."""
         call = CALLS["greatest"]

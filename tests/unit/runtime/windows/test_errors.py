@@ -8,6 +8,7 @@ import pytest
 
 from flintstream.common import Time
 from flintstream.common.output_tag import OutputTag
+from flintstream.common.typeinfo import Types
 from flintstream.datastream import StreamExecutionEnvironment
 from flintstream.datastream.functions import (
     AggregateFunction,
@@ -16,17 +17,24 @@ from flintstream.datastream.functions import (
     ProcessWindowFunction,
     WindowFunction,
 )
+from flintstream.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from flintstream.datastream.window import (
     ContinuousEventTimeTrigger,
     CountEvictor,
     CountTrigger,
+    CountTumblingWindowAssigner,
+    DeltaEvictor,
     DeltaTrigger,
     EventTimeSessionWindows,
     Evictor,
     GlobalWindows,
     NeverTrigger,
+    ProcessingTimeSessionWindows,
     PurgingTrigger,
+    SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TimeEvictor,
     TriggerResult,
     TumblingEventTimeWindows,
 )
@@ -91,6 +99,7 @@ class TestPrograms:
                 lambda: windows().side_output_late_data("late"),
                 "side_output_late_data: expected an OutputTag, got 'late'",
             ),
+            (lambda: windows().allowed_lateness(True), "allowed_lateness: time_ms: True is no length of time"),
             (lambda: windows().reduce(5), "reduce: "),
             (lambda: windows().reduce(max, 5), "reduce: window_function must be a WindowFunction or a ProcessWindow"),
             (lambda: windows().reduce(max, ProcessAll()), "reduce: window_function must be"),
@@ -110,7 +119,38 @@ class TestPrograms:
         with pytest.raises(TypeError, match=message):
             make()
 
-    @pytest.mark.parametrize("lateness", [-1, Time.milliseconds(-5), True])
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda: TumblingEventTimeWindows.of("5s"), "TumblingEventTimeWindows: size: '5s' is no length"),
+            (lambda: TumblingEventTimeWindows(5.5, 0), "TumblingEventTimeWindows: size must be an integer, got 5.5"),
+            (
+                lambda: SlidingProcessingTimeWindows.of(Time.seconds(1), None),
+                "SlidingProcessingTimeWindows: slide: None is no length",
+            ),
+            (lambda: EventTimeSessionWindows("x"), "EventTimeSessionWindows: session_gap must be an integer, got 'x'"),
+            (
+                lambda: ProcessingTimeSessionWindows.with_dynamic_gap(max),
+                "DynamicProcessingTimeSessionWindows: expected a SessionWindowTimeGapExtractor, got",
+            ),
+            (lambda: CountTrigger.of(2.5), "CountTrigger: window_size must be an integer, got 2.5"),
+            (lambda: ContinuousEventTimeTrigger.of(None), "ContinuousEventTimeTrigger: interval: None is no length"),
+            (lambda: DeltaTrigger.of(1, 5), "DeltaTrigger: delta_function must be a function of two records, got 5"),
+            (lambda: PurgingTrigger.of(CountTrigger), "PurgingTrigger: expected a Trigger, got"),
+            (lambda: CountEvictor.of("a"), "CountEvictor: max_count must be an integer, got 'a'"),
+            (lambda: TimeEvictor.of("a"), "TimeEvictor: window_size: 'a' is no length"),
+            (lambda: DeltaEvictor.of(1, 5), "DeltaEvictor: delta_function must be a function of two records, got 5"),
+            (
+                lambda: CountTumblingWindowAssigner.of("a"),
+                "CountTumblingWindowAssigner: window_size must be an integer",
+            ),
+        ],
+    )
+    def test_wrong_options(self, make: Any, message: str) -> None:
+        with pytest.raises(TypeError, match=message):
+            make()
+
+    @pytest.mark.parametrize("lateness", [-1, Time.milliseconds(-5)])
     def test_lateness(self, lateness: Any) -> None:
         with pytest.raises(ValueError, match="allowed_lateness: the time must not be negative"):
             windows().allowed_lateness(lateness)
@@ -273,6 +313,36 @@ class TestTriggersAndEvictors:
             text = fails(harness, harness.process_watermark, 9)
             assert "bad evictor" in text
             assert "<TimeWindow(start=0, end=10) of key 'a'>" in text
+
+    def test_an_evictor_that_gives_nothing_back(self) -> None:
+        class Bad(CountEvictor[Any, Any]):
+            def evict_after(self, elements: Any, size: int, window: Any, ctx: Any) -> Any:
+                del elements[0]
+
+        with harness_for(windows().evictor(Bad(3)).process(Process())) as harness:
+            harness.process_element(("a", 1), 1)
+            text = fails(harness, harness.process_watermark, 9)
+            assert "evict_after() of Bad gave None: it has to return the records that stay in the window" in text
+
+    @pytest.mark.parametrize("gap", [0, None, 1.5])
+    def test_a_gap(self, gap: Any) -> None:
+        class Gap(SessionWindowTimeGapExtractor):
+            def extract(self, element: Any) -> Any:
+                return gap
+
+        with harness_for(windows(EventTimeSessionWindows.with_dynamic_gap(Gap())).process(Process())) as harness:
+            text = fails(harness, harness.process_element, ("a", 1), 1)
+            assert f"DynamicEventTimeSessionWindows(Gap): a session gap must be an integer above 0, got {gap!r}" in text
+
+    def test_states_of_one_name(self) -> None:
+        class Bad(NeverTrigger[Any]):
+            def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> Any:
+                ctx.get_partitioned_state(ValueStateDescriptor("state", Types.LONG())).update(1)
+                ctx.get_partitioned_state(ListStateDescriptor("state", Types.LONG())).add(1)
+
+        with harness_for(windows().trigger(Bad()).process(Process())) as harness:
+            text = fails(harness, harness.process_element, ("a", 1), 1)
+            assert "state 'state' is a value state already, and cannot be a list state too" in text
 
     def test_merging_into_the_past(self) -> None:
         class Shrinking(EventTimeSessionWindows[Any]):

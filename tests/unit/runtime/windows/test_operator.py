@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from flintstream.common import Time
-from flintstream.common.keys import key_group, subtask_for_group
 from flintstream.common.output_tag import OutputTag
 from flintstream.common.typeinfo import Types
 from flintstream.datastream import StreamExecutionEnvironment
@@ -32,7 +31,6 @@ from flintstream.datastream.window import (
     CountTrigger,
     DeltaEvictor,
     EventTimeSessionWindows,
-    EventTimeTrigger,
     Evictor,
     GlobalWindows,
     ProcessingTimeSessionWindows,
@@ -49,6 +47,8 @@ from flintstream.runtime.batch import MAX_WATERMARK
 from flintstream.runtime.windows.base import LATE_RECORDS
 from flintstream.runtime.windows.operator import WindowOperator
 from flintstream.testing import OneInputOperatorHarness
+
+pytestmark = pytest.mark.usefixtures("state_backend")
 
 LATE = OutputTag("late", Types.PICKLED_BYTE_ARRAY())
 SIDE = OutputTag("side", Types.PICKLED_BYTE_ARRAY())
@@ -291,13 +291,25 @@ class TestEvictors:
         assert found == [("a", [3]), ("a", [9]), ("a", [18])]
         found = self.run(CountEvictor.of(3), lambda made: made.aggregate(Total()), *self.RECORDS)
         assert found == [3, 9, 18]
-        assert self.run(CountEvictor.of(0), lambda made: made.reduce(plus), *self.RECORDS) == []
+
+    def test_where_no_record_is_left(self) -> None:
+        """A function is called all the same, with what an aggregate function or fold starts with."""
+
+        def run(call: Any) -> list[Any]:
+            return self.run(CountEvictor.of(0), call, *self.RECORDS[:3])
+
+        assert run(lambda made: made.process(Show())) == [("a", [])]
+        assert run(lambda made: made.aggregate(Total())) == [0]
+        assert run(lambda made: made.fold(7, max)) == [7]
+        assert run(lambda made: made.reduce(max)) == []
 
     def test_ones_own(self) -> None:
         class Own(Evictor[Any, Any]):
             def evict_before(self, elements: Any, size: int, window: Any, ctx: Any) -> Any:
                 assert len(elements) == size
-                assert ctx.current_processing_time() > 0
+                assert ctx.get_current_processing_time() > 0
+                assert ctx.get_current_watermark() < 0
+                ctx.get_metric_group().counter("evictions").inc()
                 return [(value, time) for value, time in elements if value[1] % 2 == 0]
 
             def evict_after(self, elements: Any, size: int, window: Any, ctx: Any) -> Any:
@@ -430,6 +442,34 @@ class TestState:
             harness.process_watermark(9)
             harness.process_elements([("a", 2), ("a", 3)], [2, 3])
             assert harness.output == [[1], [1, 2], [1, 2, 3]]
+
+
+@pytest.mark.parametrize("general", [False, True])
+class TestFields:
+    """Aggregates of one field."""
+
+    @pytest.mark.parametrize(
+        ("call", "expected"),
+        [
+            (lambda made: made.sum(1), ("a", 9, "x")),
+            (lambda made: made.min(1), ("a", 1, "x")),
+            (lambda made: made.max(1), ("a", 5, "x")),
+            (lambda made: made.min_by(1), ("a", 1, "y")),
+            (lambda made: made.max_by(1), ("a", 5, "z")),
+        ],
+    )
+    def test_aggregates(self, general: bool, call: Callable[[Any], Any], expected: Any) -> None:
+        with harness_for(call(windows(TEN)), general) as harness:
+            records = [("a", 3, "x"), ("a", 1, "y"), ("a", 5, "z"), ("a", 0, "late")]
+            harness.process_elements(records, [1, 2, 3, 11])
+            harness.process_watermark(9)
+            assert harness.output == [expected]
+
+    def test_a_wrong_field(self, general: bool) -> None:
+        with pytest.raises(
+            TypeError, match=r"max: the field must be a position \(int\) or a field name \(str\), got 1.5"
+        ):
+            windows(TEN).max(1.5)
 
 
 @pytest.mark.parametrize("general", [False, True])
@@ -578,6 +618,30 @@ class TestAllRecords:
                 assert feed(harness, ("a", 1, 1), ("b", 2, 2), ("c", 3, 13), 30) == expected
 
 
+class TestTheEndOfTheInput:
+    @pytest.mark.parametrize("batch_mode", [False, True])
+    def test_fires_global_windows(self, batch_mode: bool) -> None:
+        stream = windows(GlobalWindows.create_with_end_of_stream_trigger()).process(Show())
+        with harness_for(stream, batch_mode=batch_mode) as harness:
+            harness.process_elements([("a", 1), ("b", 2), ("a", 3)], [1, 2, 3])
+            harness.process_watermark(10**15)
+            assert harness.output == []
+            harness.end_input()
+            assert sorted(harness.output) == [("a", [1, 3]), ("b", [2])]
+            assert left_over(harness) == {}
+
+    def test_is_known_after_a_restore(self) -> None:
+        assigner = GlobalWindows.create_with_end_of_stream_trigger()
+        with harness_for(windows(assigner).process(Show())) as harness:
+            harness.process_element(("a", 1))
+            taken = harness.snapshot()
+        harness = harness_for(windows(assigner).process(Show()))
+        harness.restore(taken)
+        with harness:
+            harness.end_input()
+            assert harness.output == [("a", [1])]
+
+
 class TestBatchMode:
     @pytest.mark.parametrize(
         ("assigner", "expected"),
@@ -608,83 +672,9 @@ class TestBatchMode:
                 assert harness.output == [("a", 100, 110, [1, 3]), ("b", 100, 110, [2])]
 
 
-KEYS = [f"k{number}" for number in range(12)]
-
-
-def owner(key: str, parallelism: int) -> int:
-    return subtask_for_group(key_group(key, 128), 128, parallelism)
-
-
-class TestRestored:
-    """A run that is interrupted, and goes on with other subtasks, gives what one gives that is not."""
-
-    MAKERS = {
-        "tumbling": lambda: windows(TEN).allowed_lateness(15).process(Stateful()),
-        "tumbling, general": lambda: windows(TEN).trigger(PurgingTrigger.of(EventTimeTrigger())).process(Show()),
-        "sliding": lambda: windows(SlidingEventTimeWindows(30, 10, 0)).allowed_lateness(15).aggregate(Total(), Show2()),
-        "sliding, listed": lambda: windows(SlidingEventTimeWindows(30, 10, 0)).process(Stateful()),
-        "sessions": lambda: windows(GAP).allowed_lateness(15).process(Stateful()),
-        "count": lambda: windows_by_count(3).process(Show()),
-        "continuous": lambda: windows(GAP).trigger(ContinuousEventTimeTrigger(7)).process(Show()),
-        "evictor": lambda: windows(GAP).evictor(TimeEvictor.of(Time.milliseconds(5))).process(Show()),
-    }
-    STEPS = [
-        [("records", 0, 3), ("watermark", 4)],
-        [("records", 12, 2), ("records", 5, 4), ("watermark", 13)],
-        [("records", 8, 1), ("records", 21, 3)],
-        [("watermark", 26), ("records", 14, 2), ("records", 35, 1)],
-    ]
-
-    @pytest.mark.parametrize("name", MAKERS)
-    @pytest.mark.parametrize("parallelisms", [(1, 1, 1, 1), (1, 2, 3, 1), (3, 1, 2, 5)], ids=str)
-    def test_goes_on(self, name: str, parallelisms: tuple[int, ...]) -> None:
-        whole = self.run(name, [[step for steps in self.STEPS for step in steps]], (1,))
-        parts = self.run(name, self.STEPS, parallelisms)
-        assert whole == parts
-        assert len(whole) > len(KEYS)
-
-    def run(self, name: str, runs: Any, parallelisms: Iterable[int]) -> list[Any]:
-        results: list[Any] = []
-        taken: list[Any] = []
-        watermark = None
-        for number, (steps, parallelism) in enumerate(zip(runs, parallelisms)):
-            before, taken = taken, []
-            for subtask in range(parallelism):
-                harness = harness_for(self.MAKERS[name](), parallelism=parallelism, subtask=subtask)
-                if before:
-                    harness.restore(*before)
-                with harness:
-                    if watermark is not None:
-                        harness.process_watermark(watermark)
-                    feed_steps(harness, steps, parallelism, subtask)
-                    if number == len(runs) - 1:
-                        harness.process_watermark(MAX_WATERMARK)
-                    else:
-                        taken.append(harness.snapshot())
-                    results += harness.output_with_timestamps
-            watermark = max([time for step, time, *_ in steps if step == "watermark"], default=watermark)
-        return sorted(results, key=str)
-
-
-def feed_steps(harness: OneInputOperatorHarness, steps: Any, parallelism: int, subtask: int) -> None:
-    for step, time, *count in steps:
-        if step == "watermark":
-            harness.process_watermark(time)
-            continue
-        mine = [key for key in KEYS if owner(key, parallelism) == subtask]
-        for number in range(*count):
-            times = [time + number + KEYS.index(key) % 3 for key in mine]
-            harness.process_elements([(key, time * 10 + number) for key in mine], times)
-
-
 def windows_by_count(size: int) -> Any:
     env = StreamExecutionEnvironment.get_execution_environment()
     return env.from_collection([("a", 1)]).key_by(first).count_window(size)
-
-
-class Show2(ProcessWindowFunction):
-    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterable[Any]:
-        yield key, context.window().start, list(elements)
 
 
 def test_count_windows_keep_nothing_that_is_full() -> None:

@@ -1,0 +1,30 @@
+"""Checks of what a program gives to windows and joins: each names who was given what, and under which name."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+from flintstream.common.time import to_millis
+
+
+def millis(owner: str, option: str, length: Any) -> int:
+    """A length of time, in milliseconds."""
+    try:
+        return to_millis(length)
+    except TypeError as error:
+        raise TypeError(f"{owner}: {option}: {error}") from None
+
+
+def whole(owner: str, option: str, number: Any) -> int:
+    """A number that must be an integer."""
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{owner}: {option} must be an integer, got {number!r}")
+    return index(number)
+
+
+def delta(owner: str, function: Any) -> Any:
+    """A function that says how far apart two records are."""
+    if not callable(function):
+        raise TypeError(f"{owner}: delta_function must be a function of two records, got {function!r}")
+    return function
