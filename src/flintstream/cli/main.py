@@ -1,4 +1,4 @@
-"""The ``flint`` command: runs programs, shows their plans, runs the demonstrations."""
+"""The ``flint`` command: runs programs, shows their plans, runs the demonstrations, and speaks to running jobs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from flintstream import __version__
+from flintstream.cli.checkpoints import checkpoints
 from flintstream.cli.demos import Demo, find_demos
+from flintstream.cli.jobs import absolute, cancel, clear_errors, list_jobs, savepoint, stop
 from flintstream.cli.runner import ScriptFailedError, run_script
+from flintstream.jobmaster.checkpoints.settings import RESTORE_PATH, UNCLAIMED
+from flintstream.jobmaster.checkpoints.store import read_checkpoint
 
 __all__ = ["cli", "main"]
 
@@ -59,12 +63,35 @@ def _program_options(command: click.decorators.FC) -> click.decorators.FC:
 
 
 @cli.command(context_settings=_PASS_ON)
+@click.option(
+    "-s", "--fromSavepoint", "restored", metavar="PATH", help="Go on from the checkpoint or savepoint at PATH."
+)
+@click.option(
+    "-n",
+    "--allowNonRestoredState",
+    "allow_unclaimed",
+    is_flag=True,
+    help="Drop state of operators that the program no longer has.",
+)
 @_program_options
 def run(
-    script: Path, arguments: tuple[str, ...], parallelism: int | None, settings: dict[str, str], pyflink: bool
+    script: Path,
+    arguments: tuple[str, ...],
+    parallelism: int | None,
+    settings: dict[str, str],
+    pyflink: bool,
+    restored: str | None,
+    allow_unclaimed: bool,
 ) -> None:
     """Runs the program SCRIPT with ARGUMENTS."""
-    _run(script, arguments, _with_parallelism(settings, parallelism), pyflink=pyflink)
+    settings = _with_parallelism(settings, parallelism)
+    if restored is not None:
+        with clear_errors():
+            read_checkpoint(absolute(restored))
+        settings[RESTORE_PATH[0]] = absolute(restored)
+    if allow_unclaimed:
+        settings[UNCLAIMED[0]] = "true"
+    _run(script, arguments, settings, pyflink=pyflink)
 
 
 @cli.command(context_settings=_PASS_ON)
@@ -102,7 +129,7 @@ def _print_demos(demos: dict[str, Demo]) -> None:
 
 
 def _with_parallelism(settings: dict[str, str], parallelism: int | None) -> dict[str, str]:
-    return settings if parallelism is None else {**settings, "parallelism.default": str(parallelism)}
+    return {**settings} if parallelism is None else {**settings, "parallelism.default": str(parallelism)}
 
 
 def _run(
@@ -120,6 +147,10 @@ def _run(
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+for command in (list_jobs, savepoint, stop, cancel, checkpoints):
+    cli.add_command(command)
 
 
 def main() -> None:

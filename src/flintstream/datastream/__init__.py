@@ -51,6 +51,7 @@ from flintstream.datastream.functions import (
     FilterFunction,
     FlatJoinFunction,
     FlatMapFunction,
+    GenericWriteAheadSink,
     JoinFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
@@ -69,6 +70,7 @@ from flintstream.datastream.functions import (
     RuntimeContext,
     SinkFunction,
     SourceFunction,
+    TwoPhaseCommitSinkFunction,
     WindowFunction,
 )
 from flintstream.datastream.output_tag import OutputTag
@@ -126,6 +128,7 @@ __all__ = [
     "FilterFunction",
     "FlatJoinFunction",
     "FlatMapFunction",
+    "GenericWriteAheadSink",
     "GlobalWindow",
     "HashMapStateBackend",
     "IntervalJoin",
@@ -165,6 +168,7 @@ __all__ = [
     "TimerService",
     "Trigger",
     "TriggerResult",
+    "TwoPhaseCommitSinkFunction",
     "Window",
     "WindowAssigner",
     "WindowFunction",

@@ -55,12 +55,14 @@ from flintstream.datastream.process_functions import (
 )
 from flintstream.datastream.state import KeyedStateStore
 from flintstream.datastream.timerservice import TimerService
+from flintstream.datastream.two_phase_commit import TwoPhaseCommitSinkFunction
 from flintstream.datastream.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
 )
+from flintstream.datastream.write_ahead_sink import CheckpointCommitter, GenericWriteAheadSink
 from flintstream.runtime.context import RuntimeContext
 from flintstream.runtime.state.checkpointed import (
     CheckpointedFunction,
@@ -79,6 +81,7 @@ __all__ = [
     "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
+    "CheckpointCommitter",
     "CheckpointListener",
     "CheckpointedFunction",
     "CoFlatMapFunction",
@@ -92,6 +95,7 @@ __all__ = [
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
     "FunctionWrapper",
+    "GenericWriteAheadSink",
     "JavaFunctionWrapper",
     "JoinFunction",
     "KeySelector",
@@ -118,5 +122,6 @@ __all__ = [
     "SourceContext",
     "SourceFunction",
     "TimerService",
+    "TwoPhaseCommitSinkFunction",
     "WindowFunction",
 ]

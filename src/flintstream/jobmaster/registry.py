@@ -1,7 +1,7 @@
 """The registry of running jobs: lets other processes of the same user find the jobs of this one, and speak to them.
 
-A driver has a file for each of its jobs in a directory that only its user may enter, and listens on a Unix socket while one of
-them runs. A request is a line of JSON, `{"command": "savepoint", "job": ..., "directory": ...}`, and so is the answer.
+A driver has a file for each of its jobs in a directory that only its user may enter, and listens on a Unix socket while one
+of them runs. A request is a line of JSON, `{"command": "savepoint", "job": ..., "directory": ...}`, and so is the answer.
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ EPOCH_LEAST_INTERVAL = "flint.epoch.min-interval"
 PROGRESS = "flint.progress"
 WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
 JOB_ID = "flint.job-id"
+STATE_BACKEND = "state.backend.type"
+_STATE_BACKENDS = {"hashmap": "hashmap", "filesystem": "hashmap", "jobmanager": "hashmap", "rocksdb": "rocksdb"}
 _LEAST_TARGET = 0.1
 
 
@@ -47,6 +49,14 @@ class JobSettings:
     def checkpoints(self) -> CheckpointSettings:
         """When checkpoints are taken, and what the job goes on from."""
         return CheckpointSettings.of(self.configuration, self.batch_mode)
+
+    @property
+    def state_backend(self) -> str:
+        """Where keyed state lives."""
+        name = self.configuration.get(STATE_BACKEND) or self.configuration.get("state.backend") or "hashmap"
+        if name not in _STATE_BACKENDS:
+            raise ValueError(f"{STATE_BACKEND} must be one of {', '.join(_STATE_BACKENDS)}, got {name!r}")
+        return _STATE_BACKENDS[name]
 
     def restart_strategy(self) -> RestartStrategy:
         """What to do after a failure."""
@@ -97,6 +107,8 @@ class JobSettings:
             parameters=dict(self.parameters),
             batch_mode=self.batch_mode,
             watermark_interval=int(self._seconds(WATERMARK_INTERVAL, "200 ms") * 1000),
+            state_backend=self.state_backend,
+            state_options={key: value for key, value in self.configuration.items() if key.startswith("state.")},
             checkpointing=self.checkpoints.enabled,
             incremental_checkpoints=self.checkpoints.incremental,
         )

@@ -33,6 +33,10 @@ class JobInfo:
     cached_files: Mapping[str, str] = field(default_factory=dict)
     checkpointing: bool = False
     """Whether checkpoints are taken."""
+    state_backend: str = "hashmap"
+    """Where keyed state lives: `hashmap` or `rocksdb`."""
+    state_options: Mapping[str, str] = field(default_factory=dict)
+    """The options of the state backend."""
     incremental_checkpoints: bool = True
     """Whether a checkpoint may hold only what has changed since the one before."""
 

@@ -76,10 +76,21 @@ class SlotServices:
     thread. `clock` is the processing time: milliseconds since 1970.
     """
 
-    def __init__(self, notify_data: Callable[[], None] = lambda: None, clock: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        notify_data: Callable[[], None] = lambda: None,
+        clock: Callable[[], int] | None = None,
+        directory: str | None = None,
+    ) -> None:
+        self._directory = directory
         self.notify_data = notify_data
         self.clock = system_clock if clock is None else clock
         self.spools: dict[str, Spool] = {}
+
+    @cached_property
+    def directory(self) -> str:
+        """A local directory for files that need not outlive the slot."""
+        return tempfile.mkdtemp(prefix="flint-slot-") if self._directory is None else self._directory
 
     def spool(self, name: str, kept: bool = False) -> Spool:
         """The spool of that name, made when missing; the driver fetches its pages after each epoch.

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from typing import Any
 
@@ -83,7 +84,7 @@ class Slot:
         self._listener = listener
         self._directory = directory
         self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._services = SlotServices(self._notify_data)
+        self._services = SlotServices(self._notify_data, directory=directory)
         self._notified = False
         self._tasks: list[Task] = []
         self._sources: list[tuple[Task, SourceHead]] = []
@@ -203,7 +204,7 @@ class Slot:
         self._incremental = job.incremental_checkpoints
         if restored is not None:
             for task in self._tasks:
-                task.restore(restored.chains)
+                task.restore(partial(restored.chains, directory=self._directory))
         for task in reversed(self._tasks):
             task.open()
         self._sources = [(task, task.head) for task in self._tasks if isinstance(task.head, SourceHead)]
@@ -280,6 +281,7 @@ class Slot:
         self._uploads.add(SlotSnapshot(checkpoint_id, target, self._incremental and not savepoint, snapshots))
 
     def _checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._uploads.completed(checkpoint_id)
         for task in self._tasks:
             task.notify_checkpoint_complete(checkpoint_id)
 

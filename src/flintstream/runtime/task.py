@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+import uuid
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -99,7 +101,17 @@ class Task:
     def _keyed_state(self, deployed: OperatorDeployment) -> KeyedStateBackend:
         vertex = self.vertex
         groups = key_group_range(vertex.max_parallelism, vertex.parallelism, self.subtask)
-        return HeapKeyedStateBackend(deployed.name, vertex.max_parallelism, self._services.clock, groups)
+        if self._job.state_backend == "hashmap":
+            return HeapKeyedStateBackend(deployed.name, vertex.max_parallelism, self._services.clock, groups)
+        from flintstream.runtime.state.rocksdb import RocksDBKeyedStateBackend  # Most slots need no database.
+        from flintstream.runtime.state.rocksdb_options import RocksDBOptions
+
+        options = RocksDBOptions.from_configuration(self._job.state_options)
+        place = options.storage_path(self.subtask, self._services.directory)
+        directory = os.path.join(place, f"state-{deployed.operator_id}-{self.subtask}-{uuid.uuid4().hex}")
+        return RocksDBKeyedStateBackend(
+            deployed.name, vertex.max_parallelism, self._services.clock, groups, directory, options
+        )
 
     def _held_back(self) -> KeyGrouping | BroadcastFirst | None:
         """In batch mode: what holds the input back to hand it over in another order."""
@@ -205,6 +217,8 @@ class Task:
         """Closes all operators, whatever happens; returns the exceptions of those that failed."""
         errors: list[BaseException] = []
         closers = [operator.close for operator in self.operators.values()] + [writer.close for writer in self._writers]
+        states = (operator.context.keyed_state for operator in self.operators.values())
+        closers += [state.close for state in states if state is not None]
         for close in closers:
             try:
                 close()

@@ -25,7 +25,7 @@ from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.protocol import SourceWork, VertexReport
-from flintstream.runtime.services import SlotServices
+from flintstream.runtime.services import SlotServices, system_clock
 from flintstream.runtime.source import SplitSource
 from flintstream.runtime.task import Task
 from flintstream.runtime.user_code import pickle_operators
@@ -118,6 +118,7 @@ class LocalJob:
             self.open()
             while not self.run_epoch():
                 self._wait(deadline)
+            self._last_checkpoint()
         except BaseException:
             self._close()
             raise
@@ -156,6 +157,14 @@ class LocalJob:
         self._alignment.epoch_done(report for source in self._sources for report in self._reports(source.vertex_id))
         self._take_results()
         return all(task.finished for task in self.tasks)
+
+    def _last_checkpoint(self) -> None:
+        """What a job ends with where a sink commits."""
+        if any(operator.commits for task in self.tasks for operator in task.operators.values()):
+            for task in self.tasks:
+                task.snapshot(1, system_clock())
+            for task in self.tasks:
+                task.notify_checkpoint_complete(1)
 
     def close(self) -> None:
         """Closes all tasks; the first failure is raised."""

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from flintstream.common import Encoder, Row, Types
-from flintstream.datastream.connectors import file_sink
+from flintstream.common.serialization import BulkWriterFactory
+from flintstream.datastream.connectors import file_sink_operator
 from flintstream.datastream.connectors.file_system import (
     BucketAssigner,
     FileCompactor,
@@ -28,7 +29,6 @@ from flintstream.datastream.connectors.file_system import (
 )
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.faults import UserCodeError
-from flintstream.runtime.operators.sinks import FunctionSinkOperator
 
 from .operating import opened
 from .reading import read_all
@@ -45,6 +45,17 @@ def running(sink: FileSink, input_type: Any = None, subtask: int = 0) -> Any:
     operator = pickle.loads(pickle.dumps(sink.create_operator(input_type)))
     opened(operator, subtask, 4)
     return operator
+
+
+def end(operator: Any) -> None:
+    """What a job does at the end of the input: a last checkpoint."""
+    operator.finish()
+    complete(operator, 1_000)
+
+
+def complete(operator: Any, checkpoint_id: int) -> None:
+    operator.snapshot_state(checkpoint_id, 0)
+    operator.notify_checkpoint_complete(checkpoint_id)
 
 
 def visible(path: Path) -> list[str]:
@@ -66,6 +77,8 @@ def test_files_are_hidden_until_the_end(tmp_path: Path) -> None:
     assert read_all(FileSource.for_record_stream_format(lines, str(tmp_path)).build()) == []
     operator.process(Batch(["c"]))
     operator.finish()
+    assert visible(tmp_path) == []
+    complete(operator, 1)
     operator.close()
     (name,) = visible(tmp_path / "out")
     assert re.fullmatch(rf"part-{UUID}-3-0", name)
@@ -84,7 +97,7 @@ def test_nothing_is_shown_after_a_failure(tmp_path: Path) -> None:
 def test_no_records_no_files(tmp_path: Path) -> None:
     operator = running(builder(tmp_path / "out").build())
     assert operator.next_due() is None
-    operator.finish()
+    end(operator)
     operator.close()
     assert not (tmp_path / "out").exists()
 
@@ -96,7 +109,7 @@ def test_rolling_by_size(tmp_path: Path) -> None:
     operator = running(sink)
     operator.process(Batch(["aa", "bb", "cc", "d" * 20, "e"]))  # 3 bytes each, so two of them exceed 5
     operator.process(Batch(["ff"]))
-    operator.finish()
+    end(operator)
     files = {re.sub(UUID, "UID", name): (tmp_path / name).read_text() for name in visible(tmp_path)}
     assert files == {
         "orders-UID-0-0.txt": "aa\nbb\n",
@@ -107,7 +120,7 @@ def test_rolling_by_size(tmp_path: Path) -> None:
 
 def test_rolling_by_age_and_inactivity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr(file_sink.time, "time", lambda: now[0])
+    monkeypatch.setattr(file_sink_operator.time, "time", lambda: now[0])
     policy = RollingPolicy.default_rolling_policy(rollover_interval=10_000, inactivity_interval=4_000)
     operator = opened_sink(builder(tmp_path).with_rolling_policy(policy).with_bucket_check_interval(1000).build())
     operator.process(Batch(["a"]))
@@ -119,12 +132,17 @@ def test_rolling_by_age_and_inactivity(tmp_path: Path, monkeypatch: pytest.Monke
     assert operator.next_due() == 1010.0
     now[0] = 1010.0
     operator.end_epoch()
+    assert visible(tmp_path) == []
+    complete(operator, 1)
     assert len(visible(tmp_path)) == 1
     assert operator.next_due() is None
     operator.process(Batch(["c"]))
     assert operator.next_due() == 1014.0
+    complete(operator, 2)
+    assert len(visible(tmp_path)) == 1, "it goes on"
     now[0] = 1014.0
     operator.end_epoch()
+    complete(operator, 3)
     assert len(visible(tmp_path)) == 2
     operator.close()
 
@@ -139,7 +157,7 @@ def test_rolling_on_checkpoints_waits_for_the_end_without_them(tmp_path: Path) -
     operator = running(builder(tmp_path).with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy()).build())
     operator.process(Batch(["a"]))
     assert operator.next_due() is None
-    operator.finish()
+    end(operator)
     assert len(visible(tmp_path)) == 1
 
 
@@ -154,12 +172,12 @@ def test_buckets_by_date_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert bucket("yyyy-MM-dd--HH", "Europe/Berlin") == "2024-03-01--00"
     assert bucket("'dt='yyyyMMdd/HH'h''s'mm:ss.SSS%", "GMT-08:00") == "dt=20240229/15h's05:06.070%"
     assert bucket() == datetime.datetime.fromtimestamp(moment).strftime("%Y-%m-%d--%H")
-    monkeypatch.setattr(file_sink.time, "time", lambda: moment)
+    monkeypatch.setattr(file_sink_operator.time, "time", lambda: moment)
     row_format = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder())
     assigner = BucketAssigner.date_time_bucket_assigner("yyyy/MM", "UTC")
     operator = opened_sink(row_format.with_bucket_assigner(assigner).build())
     operator.process(Batch(["a"]))
-    operator.finish()
+    end(operator)
     assert [Path(name).parent.as_posix() for name in visible(tmp_path)] == ["2024/02"]
     for bad in ("yyyy-EEE", "yyyy'"):
         with pytest.raises(ValueError, match="date_time_bucket_assigner"):
@@ -178,7 +196,7 @@ def test_buckets_of_ones_own(tmp_path: Path) -> None:
     operator = opened_sink(builder(tmp_path).with_bucket_assigner(ByFirst()).build())
     operator.process_watermark(7)
     operator.process(Batch(["ab", "ba", "ac"], [1, 2, 1]))
-    operator.finish()
+    end(operator)
     contents = {Path(name).parent.name: (tmp_path / name).read_text() for name in visible(tmp_path)}
     assert contents == {"a-1-7": "ab\nac\n", "b-2-7": "ba\n"}
     with pytest.raises(UserCodeError, match=r"a bucket id must be a path below.*(?s:.*)Record at fault: '/x'"):
@@ -189,29 +207,28 @@ def test_encoders(tmp_path: Path) -> None:
     pair = Types.TUPLE([Types.STRING(), Types.BOOLEAN()])
     operator = running(builder(tmp_path / "typed").build(), pair)
     operator.process(Batch([("a", True)]))
-    operator.finish()
+    end(operator)
     (name,) = visible(tmp_path / "typed")
     assert (tmp_path / "typed" / name).read_text() == "(a,true)\n"
     raw = FileSink.for_row_format(str(tmp_path / "own"), Encoder(lambda row: b"<" + row.name.encode() + b">"))
     operator = opened_sink(raw.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())
     operator.process(Batch([Row(name="a"), Row(name="b")]))
-    operator.finish()
+    end(operator)
     (name,) = visible(tmp_path / "own")
     assert (tmp_path / "own" / name).read_text() == "<a><b>"
     with pytest.raises(UserCodeError, match=r"Operator 'op'(?s:.*)Record at fault: 5"):
         operator.process(Batch([5]))
 
 
-@pytest.mark.parametrize("by_block", [True, False])
-def test_streaming_file_sink(tmp_path: Path, by_block: bool) -> None:
+def test_streaming_file_sink(tmp_path: Path) -> None:
     for expected in (["part-2-0"], ["part-2-0", "part-2-1"]):  # a second run does not overwrite the first
         row_format = StreamingFileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder())
         sink = row_format.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
-        operator = sink.create_operator(None) if by_block else FunctionSinkOperator(sink)
+        operator = sink.create_operator(None)
         opened(operator, subtask=2, parallelism=4)
         operator.process(Batch(["a", "b"]))
         assert len(hidden(tmp_path)) == 1
-        operator.finish()
+        end(operator)
         operator.close()
         assert visible(tmp_path) == expected
         assert hidden(tmp_path) == []
@@ -224,16 +241,17 @@ def test_a_url_of_fsspec() -> None:
     sink = FileSink.for_row_format("memory://flintstream-sink/out", Encoder.simple_string_encoder())
     operator = opened_sink(sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())
     operator.process(Batch(["a"]))
-    operator.finish()
+    end(operator)
     (path,) = fsspec.filesystem("memory").find("/flintstream-sink/out")
     assert re.search(rf"/part-{UUID}-0-0$", path)
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotImplementedError, match="for_bulk_format"):
-        FileSink.for_bulk_format(str(tmp_path), None)  # type: ignore[arg-type]
-    with pytest.raises(NotImplementedError, match="for_bulk_format"):
-        StreamingFileSink.for_bulk_format(str(tmp_path), None)  # type: ignore[arg-type]
+    for sink in (FileSink, StreamingFileSink):
+        with pytest.raises(TypeError, match="for_bulk_format: expected a BulkWriterFactory, got None"):
+            sink.for_bulk_format(str(tmp_path), None)  # type: ignore[attr-defined]
+        with pytest.raises(TypeError, match=r"for_bulk_format: BulkWriterFactory does not define create"):
+            sink.for_bulk_format(str(tmp_path), BulkWriterFactory())  # type: ignore[attr-defined]
     strategy = FileCompactStrategy.builder().set_size_threshold(5).enable_compaction_on_checkpoint(2).build()
     with pytest.raises(NotImplementedError, match="enable_compact"):
         builder(tmp_path).enable_compact(strategy, FileCompactor.concat_file_compactor(b"\n"))

@@ -200,8 +200,6 @@ def test_names_that_are_not_available_yet() -> None:
         lambda: avro.AvroRowSerializationSchema(avro_schema_string="{}"),
         lambda: orc.OrcBulkWriters.for_row_type(None),
         lambda: parquet.AvroParquetReaders.for_generic_record(schema),
-        lambda: parquet.AvroParquetWriters.for_generic_record(schema),
-        lambda: parquet.ParquetBulkWriters.for_row_type(None),
     ):
         with pytest.raises(NotImplementedError, match="not available yet"):
             call()

@@ -19,6 +19,8 @@ from flintstream.datastream.state import ListStateDescriptor, ValueStateDescript
 from flintstream.runtime.batch import MAX_WATERMARK
 from flintstream.testing import Idleness, Record, TwoInputOperatorHarness, UserCodeError, Watermark
 
+pytestmark = pytest.mark.usefixtures("state_backend")
+
 
 class Both(CoMapFunction):
     def map1(self, value: Any) -> Any:

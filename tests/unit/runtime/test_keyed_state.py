@@ -38,8 +38,17 @@ from flintstream.datastream.state import (
 )
 from flintstream.graph import SinkTransformation, StreamGraphConfig, StreamGraphGenerator
 from flintstream.runtime.operators.sinks import CollectOperator
-from flintstream.runtime.state.heap import HeapKeyedStateBackend
-from flintstream.testing import LocalJob, OneInputOperatorHarness, TwoInputOperatorHarness, UserCodeError
+from flintstream.runtime.state.backend import KeyedStateBackend
+from flintstream.testing import (
+    LocalJob,
+    OneInputOperatorHarness,
+    OperatorHarness,
+    TwoInputOperatorHarness,
+    UserCodeError,
+)
+from flintstream.testing.backends import make_backend
+
+pytestmark = pytest.mark.usefixtures("state_backend")
 
 
 class Mean(AggregateFunction):
@@ -226,7 +235,7 @@ class TestWithoutAKey:
         feed(harness, RECORDS)
         before = harness.keyed_state("list")
         with pytest.raises(UserCodeError, match="operator 'my state': there is no key at hand"):
-            harness.close()
+            harness._operator.close()
         assert harness._operator.context.keyed_state.table("list") == before
 
 
@@ -252,11 +261,11 @@ def call_all(states: dict[str, Any]) -> Iterator[Callable[[], Any]]:
         yield state.clear
 
 
-def backend(**options: Any) -> HeapKeyedStateBackend:
-    return HeapKeyedStateBackend("my operator", 128, lambda: 0, **options)
+def backend(**options: Any) -> KeyedStateBackend:
+    return make_backend(OperatorHarness.default_state_backend, "my operator", 128, lambda: 0, **options)
 
 
-def states_of(keyed: HeapKeyedStateBackend) -> dict[str, Any]:
+def states_of(keyed: KeyedStateBackend) -> dict[str, Any]:
     return {each.name: keyed.state_of(each) for each in (VALUE, LIST, MAP, REDUCING, AGGREGATING)}
 
 

@@ -17,6 +17,8 @@ from flintstream.runtime.batch import MIN_WATERMARK, NO_TIMESTAMP
 from flintstream.runtime.operators.base import CHUNK
 from flintstream.testing import OneInputOperatorHarness, Watermark
 
+pytestmark = pytest.mark.usefixtures("state_backend")
+
 LATE = OutputTag("late")
 
 

@@ -26,6 +26,8 @@ from flintstream.testing import (
     Watermark,
 )
 
+pytestmark = pytest.mark.usefixtures("state_backend")
+
 SIDE = OutputTag("side")
 
 
@@ -671,7 +673,9 @@ class TestBatchMode:
         assert harness.output == [low, low, high, low, high]
 
     @pytest.mark.parametrize("kind", ["event", "processing"])
-    def test_timers_that_timers_register_are_ignored(self, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    def test_timers_that_timers_register_are_ignored(
+        self, kind: str, state_backend: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
         class Again(Alarm):
             """A heartbeat: would never end where all timers fire at once."""
 
@@ -685,13 +689,12 @@ class TestBatchMode:
                 yield "timer", ctx.get_current_key(), timestamp
 
         function = Again()
-        harness = self.run(function, [("a", kind, 5, 6), ("b", kind, 5)], name=f"heartbeat of {kind}")
+        name = f"heartbeat of {kind} with {state_backend}"
+        harness = self.run(function, [("a", kind, 5, 6), ("b", kind, 5)], name=name)
         assert timers_of(harness) == [("a", 5), ("a", 6), ("b", 5)]
         assert (harness.event_time_timers, harness.processing_time_timers) == ([], [])
         (told,) = (record.getMessage() for record in caplog.records)
-        assert told.startswith(
-            f"operator 'heartbeat of {kind}': timers that on_timer() registers are ignored in batch mode"
-        )
+        assert told.startswith(f"operator '{name}': timers that on_timer() registers are ignored in batch mode")
 
     def test_a_timer_deleted_by_another_does_not_fire(self) -> None:
         harness = self.run(

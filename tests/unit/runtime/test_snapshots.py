@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from flintstream.common import Time, Types
 from flintstream.datastream import KeyedProcessFunction
 from flintstream.datastream.state import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from flintstream.testing import OneInputOperatorHarness
+
+pytestmark = pytest.mark.usefixtures("state_backend")
 
 COUNT = ValueStateDescriptor("count", Types.LONG())
 SEEN = ListStateDescriptor("seen", Types.STRING())

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
-import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NoReturn, TypeVar
+from dataclasses import replace
+from typing import NoReturn, TypeVar
 
-from flintstream.common.printing import formatter
-from flintstream.common.serialization import BulkWriterFactory, Encoder, _Lines
+from flintstream.common.serialization import BulkWriterFactory, Encoder
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.datastream.connectors.base import Sink, StreamTransformer, SupportsPreprocessing, positive
 from flintstream.datastream.connectors.file_paths import absolute
@@ -18,82 +14,62 @@ from flintstream.datastream.connectors.file_sink_config import (
     BucketAssigner,
     FileCompactor,
     FileCompactStrategy,
+    OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
 )
-from flintstream.datastream.connectors.part_files import PartFiles
-from flintstream.datastream.io_functions import RichSinkFunction
-from flintstream.runtime.batch import MIN_WATERMARK, NO_TIMESTAMP, Batch
-from flintstream.runtime.faults import record_at_fault, user_fault
+from flintstream.datastream.connectors.file_sink_operator import FileSinkOperator, FileSinkSettings
+from flintstream.datastream.io_functions import SinkFunction
 from flintstream.runtime.operators.base import Operator
 
-__all__ = ["FileSink", "FileSinkOperator", "StreamingFileSink"]
+__all__ = ["FileSink", "StreamingFileSink"]
 
-_Builder = TypeVar("_Builder", bound="_RowBuilder")
-
-
-@dataclass(frozen=True)
-class FileSinkSettings:
-    """All that a file sink has been told."""
-
-    base_path: str
-    encoder: Encoder
-    bucket_assigner: BucketAssigner
-    rolling_policy: RollingPolicy
-    names: OutputFileConfig
-    check_seconds: float
-
-    def files(self, identity: str) -> PartFiles:
-        """The part files of a subtask."""
-        stem = f"{self.names.get_part_prefix()}-{identity}"
-        return PartFiles(self.base_path, stem, self.names, self.rolling_policy, self.check_seconds)
-
-    def encode(self, input_type: TypeInformation | None) -> Callable[[Any], bytes]:
-        """What makes the bytes of a record. Plain text shows a record as `print` does."""
-        if isinstance(self.encoder._encode, _Lines):
-            show, charset = formatter(input_type), self.encoder._encode.charset
-            return lambda element: f"{show(element)}\n".encode(charset)
-        return self.encoder.encode
+_Self = TypeVar("_Self", bound="_Builder")
 
 
-class _RowBuilder:
+class _Builder:
     """Settings that both file sinks have."""
 
-    def __init__(self, base_path: str | os.PathLike[str], encoder: Encoder) -> None:
-        if not isinstance(encoder, Encoder):
-            raise TypeError(f"for_row_format: expected an Encoder, got {encoder!r}")
+    def __init__(self, base_path: str | os.PathLike[str], file_format: Encoder | BulkWriterFactory) -> None:
         self._settings = FileSinkSettings(
             absolute(base_path),
-            encoder,
+            file_format,
             BucketAssigner.date_time_bucket_assigner(),
-            RollingPolicy.default_rolling_policy(),
+            RollingPolicy.default_rolling_policy()
+            if isinstance(file_format, Encoder)
+            else RollingPolicy.on_checkpoint_rolling_policy(),
             OutputFileConfig.builder().build(),
             60.0,
         )
 
-    def with_bucket_check_interval(self: _Builder, interval: int) -> _Builder:
+    def with_bucket_check_interval(self: _Self, interval: int) -> _Self:
         """How often (milliseconds) it is checked which files are complete by their age: 60000 unless set."""
         seconds = positive("with_bucket_check_interval: interval", interval) / 1000
         self._settings = replace(self._settings, check_seconds=seconds)
         return self
 
-    def with_bucket_assigner(self: _Builder, bucket_assigner: BucketAssigner) -> _Builder:
+    def with_bucket_assigner(self: _Self, bucket_assigner: BucketAssigner) -> _Self:
         """Into which directories records go: one for each hour unless set."""
         if not isinstance(bucket_assigner, BucketAssigner):
             raise TypeError(f"with_bucket_assigner: expected a BucketAssigner, got {bucket_assigner!r}")
         self._settings = replace(self._settings, bucket_assigner=bucket_assigner)
         return self
 
-    def with_output_file_config(self: _Builder, output_file_config: OutputFileConfig) -> _Builder:
+    def with_output_file_config(self: _Self, output_file_config: OutputFileConfig) -> _Self:
         """How files are named."""
         if not isinstance(output_file_config, OutputFileConfig):
             raise TypeError(f"with_output_file_config: expected an OutputFileConfig, got {output_file_config!r}")
         self._settings = replace(self._settings, names=output_file_config)
         return self
 
-    def _with_rolling_policy(self: _Builder, policy: RollingPolicy) -> _Builder:
+    def _with_rolling_policy(self: _Self, policy: RollingPolicy) -> _Self:
         if not isinstance(policy, RollingPolicy):
             raise TypeError(f"with_rolling_policy: expected a RollingPolicy, got {policy!r}")
+        if self._settings.bulk is not None and not isinstance(policy, OnCheckpointRollingPolicy):
+            raise ValueError(
+                "with_rolling_policy: files of a bulk format end with each checkpoint, since one without its end cannot be "
+                f"read: use RollingPolicy.on_checkpoint_rolling_policy(), not a {type(policy).__name__}"
+            )
         self._settings = replace(self._settings, rolling_policy=policy)
         return self
 
@@ -108,9 +84,12 @@ class FileSink(Sink, SupportsPreprocessing):
 
     Below the path there is a directory for each bucket, and in it files `part-<uid>-<subtask>-<n>`, where
     the uid is random. While a file is written it has a hidden name, `.part-….inprogress.<uuid>`, which
-    readers pass over; it gets its name when the rolling policy says that it is complete, or at the end of
-    the input. Files that a failed job has not completed stay hidden, so after a restart records may be
-    written again: at least once.
+    readers pass over. It is complete when the rolling policy says so, or at the end of the input, and gets
+    its name when the next checkpoint is complete: each record is in one file, once. Without checkpointing
+    that is at the end of the input.
+
+    On a disk, files go on over checkpoints and restarts with the default rolling policy. Behind a URL, and in a bulk
+    format, a file ends with each checkpoint whatever the policy is.
     """
 
     def __init__(self, settings: FileSinkSettings, transformer: StreamTransformer | None = None) -> None:
@@ -120,20 +99,20 @@ class FileSink(Sink, SupportsPreprocessing):
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:
         """A sink that writes one record after another; an `Encoder` makes their bytes."""
-        return FileSink.RowFormatBuilder(base_path, encoder)
+        return FileSink.RowFormatBuilder(base_path, _checked_encoder(encoder))
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSink.BulkFormatBuilder:
-        """Not available yet: a sink that writes Parquet and the like."""
-        return FileSink.BulkFormatBuilder(base_path, writer_factory)
+        """A sink that writes Parquet and the like: `ParquetBulkWriters`, or a `BulkWriterFactory` of your own."""
+        return FileSink.BulkFormatBuilder(base_path, _checked_factory(writer_factory))
 
     def get_transformer(self) -> StreamTransformer | None:
         return self._transformer
 
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
-        return FileSinkOperator(self._settings, input_type)
+        return FileSinkOperator(self._settings, input_type, unique_names=True)
 
-    class BaseBuilder(_RowBuilder):
+    class BaseBuilder(_Builder):
         """Settings of a `FileSink`."""
 
         def with_rolling_policy(self, rolling_policy: RollingPolicy) -> FileSink.BaseBuilder:
@@ -158,98 +137,16 @@ class FileSink(Sink, SupportsPreprocessing):
         """Settings of a `FileSink` that writes one record after another."""
 
     class BulkFormatBuilder(BaseBuilder):
-        """Not available yet."""
-
-        def __init__(self, base_path: str, writer_factory: BulkWriterFactory) -> None:
-            _no_bulk_format("FileSink")
+        """Settings of a `FileSink` that writes a bulk format."""
 
 
-class FileSinkOperator(Operator):
-    """Writes part files in a slot."""
-
-    takes_declared_types = True
-
-    def __init__(self, settings: FileSinkSettings, input_type: TypeInformation | None) -> None:
-        self._settings = settings
-        self._type = input_type
-
-    def open(self) -> None:
-        self._files = self._settings.files(self._identity())
-        self._encode = self._settings.encode(self._type)
-        self._bucket_context = _BucketContext()
-
-    def _identity(self) -> str:
-        return f"{uuid.uuid4()}-{self.context.subtask}"
-
-    def process(self, batch: Batch) -> None:
-        now = time.time()
-        encode, records = self._encode, iter(batch.values)
-        try:
-            pieces = [encode(record) for record in records]
-        except Exception as error:
-            record = record_at_fault(batch.values, records)
-            raise user_fault(error, self.context.name, self.context.subtask, record) from error
-        bucket = self._settings.bucket_assigner.bucket_at(int(now * 1000))
-        if bucket is not None:
-            self._files.write(bucket, pieces, now)
-        else:
-            for each, written in self._by_bucket(batch, pieces, int(now * 1000)).items():
-                self._files.write(each, written, now)
-
-    def process_watermark(self, timestamp: int) -> None:
-        self._bucket_context.watermark = timestamp
-
-    def end_epoch(self) -> None:
-        self._files.roll(time.time())
-
-    def next_due(self) -> float | None:
-        return self._files.next_due()
-
-    def finish(self) -> None:
-        self._files.complete_all()
-
-    def close(self) -> None:
-        files = getattr(self, "_files", None)
-        if files is not None:
-            files.close()
-
-    def _by_bucket(self, batch: Batch, pieces: list[bytes], now: int) -> dict[str, list[bytes]]:
-        context, assign = self._bucket_context, self._settings.bucket_assigner.get_bucket_id
-        context.now = now
-        buckets: dict[str, list[bytes]] = {}
-        for index, (record, piece) in enumerate(zip(batch.values, pieces, strict=True)):
-            context.record_timestamp = NO_TIMESTAMP if batch.timestamps is None else batch.timestamps[index]
-            try:
-                bucket = _checked_bucket(assign(record, context))
-            except Exception as error:
-                raise user_fault(error, self.context.name, self.context.subtask, record) from error
-            buckets.setdefault(bucket, []).append(piece)
-        return buckets
-
-
-class _BucketContext:
-    """What a bucket assigner may ask."""
-
-    def __init__(self) -> None:
-        self.record_timestamp = NO_TIMESTAMP
-        self.watermark = MIN_WATERMARK
-        self.now = 0
-
-    def timestamp(self) -> int | None:
-        return None if self.record_timestamp == NO_TIMESTAMP else self.record_timestamp
-
-    def current_watermark(self) -> int:
-        return self.watermark
-
-    def current_processing_time(self) -> int:
-        return self.now
-
-
-class StreamingFileSink(RichSinkFunction):
+class StreamingFileSink(SinkFunction):
     """The older `FileSink`, for `stream.add_sink`; its files are named `part-<subtask>-<n>`.
 
-    sink = StreamingFileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build()
-    stream.add_sink(sink)
+    Example::
+
+        sink = StreamingFileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build()
+        stream.add_sink(sink)
     """
 
     def __init__(self, settings: FileSinkSettings) -> None:
@@ -259,43 +156,20 @@ class StreamingFileSink(RichSinkFunction):
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> StreamingFileSink.DefaultRowFormatBuilder:
         """A sink that writes one record after another; an `Encoder` makes their bytes."""
-        return StreamingFileSink.DefaultRowFormatBuilder(base_path, encoder)
+        return StreamingFileSink.DefaultRowFormatBuilder(base_path, _checked_encoder(encoder))
 
     @staticmethod
     def for_bulk_format(
         base_path: str, writer_factory: BulkWriterFactory
     ) -> StreamingFileSink.DefaultBulkFormatBuilder:
-        """Not available yet: a sink that writes Parquet and the like."""
-        return StreamingFileSink.DefaultBulkFormatBuilder(base_path, writer_factory)
+        """A sink that writes Parquet and the like: `ParquetBulkWriters`, or a `BulkWriterFactory` of your own."""
+        return StreamingFileSink.DefaultBulkFormatBuilder(base_path, _checked_factory(writer_factory))
 
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
-        """The operator that writes blocks of records; `invoke` does the same record by record."""
-        return _StreamingFileSinkOperator(self._settings, input_type)
+        """The operator that writes files in a slot."""
+        return FileSinkOperator(self._settings, input_type, unique_names=False)
 
-    def open(self, runtime_context: Any) -> None:
-        self._files = self._settings.files(str(runtime_context.get_index_of_this_subtask()))
-        self._encode = self._settings.encode(None)
-        self._bucket_context = _BucketContext()
-
-    def invoke(self, value: Any, context: Any) -> None:
-        now = time.time()
-        seen = self._bucket_context
-        seen.now = int(now * 1000)
-        bucket = self._settings.bucket_assigner.bucket_at(seen.now)
-        if bucket is None:
-            bucket = _checked_bucket(self._settings.bucket_assigner.get_bucket_id(value, context))
-        self._files.write(bucket, [self._encode(value)], now)
-        self._files.roll(now)
-
-    def finish(self) -> None:
-        self._files.complete_all()
-
-    def close(self) -> None:
-        files = getattr(self, "_files", None)
-        if files is not None:
-            files.close()
-
-    class BaseBuilder(_RowBuilder):
+    class BaseBuilder(_Builder):
         """Settings of a `StreamingFileSink`."""
 
         def with_rolling_policy(self, policy: RollingPolicy) -> StreamingFileSink.BaseBuilder:
@@ -310,22 +184,18 @@ class StreamingFileSink(RichSinkFunction):
         """Settings of a `StreamingFileSink` that writes one record after another."""
 
     class DefaultBulkFormatBuilder(BaseBuilder):
-        """Not available yet."""
-
-        def __init__(self, base_path: str, writer_factory: BulkWriterFactory) -> None:
-            _no_bulk_format("StreamingFileSink")
+        """Settings of a `StreamingFileSink` that writes a bulk format."""
 
 
-class _StreamingFileSinkOperator(FileSinkOperator):
-    def _identity(self) -> str:
-        return str(self.context.subtask)
+def _checked_encoder(encoder: Encoder) -> Encoder:
+    if not isinstance(encoder, Encoder):
+        raise TypeError(f"for_row_format: expected an Encoder, got {encoder!r}")
+    return encoder
 
 
-def _checked_bucket(bucket: Any) -> str:
-    if not isinstance(bucket, str) or bucket.startswith("/") or ".." in bucket.split("/"):
-        raise ValueError(f"a bucket id must be a path below the sink's own, got {bucket!r}")
-    return bucket
-
-
-def _no_bulk_format(sink: str) -> NoReturn:
-    raise NotImplementedError(f"{sink}.for_bulk_format is not available yet: use for_row_format, or a SparkSink")
+def _checked_factory(factory: BulkWriterFactory) -> BulkWriterFactory:
+    if not isinstance(factory, BulkWriterFactory):
+        raise TypeError(f"for_bulk_format: expected a BulkWriterFactory, got {factory!r}")
+    if type(factory).create is BulkWriterFactory.create:
+        raise TypeError(f"for_bulk_format: {type(factory).__name__} does not define create(self, stream)")
+    return factory

@@ -1,16 +1,27 @@
-"""Part files: what a subtask of a file sink writes. A file has a hidden name until it is complete."""
+"""Part files: what a subtask of a file sink writes.
+
+A file is in progress while it is written, pending when it is complete, and committed when the checkpoint that knows it is
+complete. Only then it gets its name; before, it has a hidden one, which readers pass over.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 import uuid
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any, NamedTuple
 
+from flintstream.common.serialization import BulkWriterFactory
 from flintstream.datastream.connectors.file_paths import (
     exists,
+    is_local,
     join,
     make_directory,
     open_for_writing,
+    remove,
     rename,
 )
 from flintstream.datastream.connectors.file_sink_config import (
@@ -18,20 +29,96 @@ from flintstream.datastream.connectors.file_sink_config import (
     OutputFileConfig,
     RollingPolicy,
 )
+from flintstream.runtime.faults import record_at_fault
 
-__all__ = ["PartFiles"]
+__all__ = ["InProgressFile", "PartFiles", "PendingFile", "RefusedRecordError"]
+
+_log = logging.getLogger(__name__)
+_COPIED_BYTES = 1024 * 1024
+
+
+class PendingFile(NamedTuple):
+    """A complete file that waits for its checkpoint; the form in which it is stored."""
+
+    hidden_path: str
+    path: str
+
+
+class InProgressFile(NamedTuple):
+    """A file that goes on after a checkpoint; the form in which it is stored."""
+
+    bucket: str
+    hidden_path: str
+    path: str
+    size: int
+    """How much of it belongs to the checkpoint; what was written later is not to be used after a restore."""
+    created: float
+    updated: float
+
+
+class RefusedRecordError(Exception):
+    """A bulk writer failed on a record; its own exception is the cause."""
+
+    def __init__(self, record: Any) -> None:
+        super().__init__(record)
+        self.record = record
 
 
 @dataclass
 class _Part:
-    """The file of a bucket that is being written."""
+    """The file of a bucket that is being written: bytes one after the other, or what a bulk writer makes of records."""
 
     hidden_path: str
     path: str
     file: IO[bytes]
+    writer: Any
     created: float
     updated: float
     size: int = 0
+    synced: int = -1
+    """The size at the last `sync`."""
+    is_copy: bool = False
+    """Whether it is the copy of a file that the last complete checkpoint knows, and no later one knows the copy."""
+
+    def append(self, pieces: list[bytes]) -> None:
+        data = b"".join(pieces)
+        self.file.write(data)
+        self.size += len(data)
+
+    def add(self, records: list[Any]) -> None:
+        add, consumed = self.writer.add_element, iter(records)
+        try:
+            for record in consumed:
+                add(record)
+        except Exception as error:
+            raise RefusedRecordError(record_at_fault(records, consumed)) from error
+
+    def sync(self) -> None:
+        """What was written is safe, also if the machine fails."""
+        if self.writer is None and self.size == self.synced:
+            return
+        self.file.flush()
+        if is_local(self.hidden_path):
+            os.fsync(self.file.fileno())
+        self.synced = self.size
+
+    def complete(self) -> PendingFile:
+        if self.writer is not None:
+            self.writer.flush()
+            self.writer.finish()
+        self.sync()
+        self.file.close()
+        return PendingFile(self.hidden_path, self.path)
+
+    def give_up(self) -> None:
+        """Lets go of the file as it is. A writer may hold on to it until it is finished."""
+        with suppress(Exception):
+            if self.writer is not None:
+                self.writer.finish()
+        with suppress(OSError):
+            self.file.close()
+            if self.is_copy:
+                remove(self.hidden_path)
 
 
 @dataclass
@@ -47,21 +134,34 @@ class PartFiles:
     names: OutputFileConfig
     policy: RollingPolicy
     check_seconds: float
+    bulk: BulkWriterFactory | None = None
     _open: dict[str, _Part] = field(default_factory=dict)
+    _completed: list[PendingFile] = field(default_factory=list)
+    """Pending since the last checkpoint was taken."""
+    _pending: dict[int, list[PendingFile]] = field(default_factory=dict)
+    """Pending by the checkpoint that they wait for."""
+    _replaced: list[str] = field(default_factory=list)
+    """Files of a run before, which this one has copied; needed as long as no checkpoint knows the copies."""
+    _obsolete: dict[int, list[str]] = field(default_factory=dict)
+    _first_number: int = 0
     _numbers: dict[str, int] = field(default_factory=dict)
     _checked: float = 0.0
 
-    def write(self, bucket: str, pieces: list[bytes], now: float) -> None:
-        """Appends encoded records to the bucket's file; starts another file where the policy says so."""
+    # --- writing ---
+
+    def write(self, bucket: str, pieces: list[Any], now: float) -> None:
+        """Appends encoded records, or records for a bulk writer, to the bucket's file; starts another file where the policy
+        says so."""
         most = self.policy.part_size if isinstance(self.policy, DefaultRollingPolicy) else None
         first = 0
         while first < len(pieces):
             part = self._part(bucket, now)
-            last = len(pieces) if most is None else _fitting(pieces, first, most - part.size)
-            data = b"".join(pieces[first:last])
-            part.file.write(data)
-            part.size += len(data)
             part.updated = now
+            if part.writer is not None:
+                part.add(pieces)
+                return
+            last = len(pieces) if most is None else _fitting(pieces, first, most - part.size)
+            part.append(pieces[first:last])
             first = last
             if most is not None and part.size > most:
                 self._complete(bucket)
@@ -82,14 +182,75 @@ class PartFiles:
         return max(min(dues), self._checked + self.check_seconds) if dues else None
 
     def complete_all(self) -> None:
-        """The input has ended: gives all files their final names."""
+        """The input has ended: all files are complete."""
         for bucket in list(self._open):
             self._complete(bucket)
 
     def close(self) -> None:
-        """Closes what is open; incomplete files stay hidden."""
+        """Closes what is open; files without their name stay hidden."""
         while self._open:
-            self._open.popitem()[1].file.close()
+            self._open.popitem()[1].give_up()
+
+    # --- checkpoints ---
+
+    def prepare(self, checkpoint_id: int) -> None:
+        """A checkpoint is taken: what is complete waits for it, and what goes on is safe up to here."""
+        for bucket, part in list(self._open.items()):
+            if self._goes_on:
+                part.sync()
+                part.is_copy = False
+            else:
+                self._complete(bucket)
+        self._pending[checkpoint_id], self._completed = self._completed, []
+        self._obsolete[checkpoint_id], self._replaced = self._replaced, []
+
+    def pending(self) -> list[PendingFile]:
+        """The files that wait for a checkpoint."""
+        return [file for files in self._pending.values() for file in files]
+
+    def in_progress(self) -> list[InProgressFile]:
+        """The files that go on."""
+        return [
+            InProgressFile(bucket, part.hidden_path, part.path, part.size, part.created, part.updated)
+            for bucket, part in self._open.items()
+        ]
+
+    def next_number(self) -> int:
+        """A number that no file of this subtask has."""
+        return max(self._numbers.values(), default=self._first_number)
+
+    def commit(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete, and so are those before it: gives the files that waited for them their names."""
+        for waited in sorted(self._pending):
+            if waited <= checkpoint_id:
+                files = self._pending[waited]
+                while files:
+                    _publish(files[0])
+                    del files[0]
+                del self._pending[waited]
+        for waited in [waited for waited in self._obsolete if waited <= checkpoint_id]:
+            for path in self._obsolete.pop(waited):
+                remove(path)
+
+    def restore(self, pending: Iterable[PendingFile], in_progress: Iterable[InProgressFile], first_number: int) -> None:
+        """Goes on from a complete checkpoint: commits what waited for it, and resumes what was in progress."""
+        self._first_number = first_number
+        for file in pending:
+            _publish(file)
+        for stored in in_progress:
+            part = self._resumed(stored)
+            if self._goes_on and stored.bucket not in self._open:
+                self._open[stored.bucket] = part
+            else:
+                # Of another subtask, which had the same bucket in progress.
+                self._completed.append(part.complete())
+
+    # --- parts ---
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether files stay open over a checkpoint: not those behind URLs, which cannot be had up to a length."""
+        return isinstance(self.policy, DefaultRollingPolicy) and self.bulk is None and is_local(self.base_path)
 
     def _due(self, part: _Part) -> float | None:
         policy = self.policy
@@ -102,24 +263,59 @@ class PartFiles:
         if part is None:
             directory = join(self.base_path, bucket)
             make_directory(directory)
-            name = self._next_name(bucket, directory)
-            hidden = join(directory, f".{name}.inprogress.{uuid.uuid4()}")
-            part = _Part(hidden, join(directory, name), open_for_writing(hidden), now, now)
-            self._open[bucket] = part
+            path = join(directory, self._next_name(bucket, directory))
+            hidden = _hidden_path(path)
+            file = open_for_writing(hidden)
+            writer = None if self.bulk is None else self.bulk.create(file)
+            part = self._open[bucket] = _Part(hidden, path, file, writer, now, now)
         return part
 
     def _next_name(self, bucket: str, directory: str) -> str:
         while True:
-            number = self._numbers.get(bucket, 0)
+            number = self._numbers.get(bucket, self._first_number)
             self._numbers[bucket] = number + 1
             name = f"{self.stem}-{number}{self.names.get_part_suffix()}"
             if not exists(join(directory, name)):
                 return name
 
     def _complete(self, bucket: str) -> None:
-        part = self._open.pop(bucket)
-        part.file.close()
-        rename(part.hidden_path, part.path)
+        self._completed.append(self._open[bucket].complete())
+        del self._open[bucket]
+
+    def _resumed(self, stored: InProgressFile) -> _Part:
+        """Goes on in a copy: a process of the failed run may still be writing to the file."""
+        try:
+            old = open(stored.hidden_path, "rb")
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"{stored.hidden_path}: the checkpoint knows {stored.size} bytes of this file, and it is not there. Either "
+                "it was removed, or the checkpoint is an old one, and the file was completed after it"
+            ) from None
+        hidden = _hidden_path(stored.path)
+        file = open_for_writing(hidden)
+        with old:
+            left = stored.size
+            while left > 0:
+                data = old.read(min(left, _COPIED_BYTES))
+                if not data:
+                    raise OSError(f"{stored.hidden_path}: {left} bytes are missing that the checkpoint knows")
+                file.write(data)
+                left -= len(data)
+        self._replaced.append(stored.hidden_path)
+        return _Part(hidden, stored.path, file, None, stored.created, stored.updated, stored.size, is_copy=True)
+
+
+def _hidden_path(path: str) -> str:
+    directory, _, name = path.rpartition("/")
+    return f"{directory}/.{name}.inprogress.{uuid.uuid4()}"
+
+
+def _publish(file: PendingFile) -> None:
+    """Gives a file its name; fine if it has it already."""
+    if exists(file.hidden_path):
+        rename(file.hidden_path, file.path)
+    elif not exists(file.path):
+        _log.warning("%s is gone: it was committed before and then removed, or it is lost", file.path)
 
 
 def _fitting(pieces: list[bytes], first: int, room: int) -> int:

@@ -1,4 +1,4 @@
-"""Parquet files as a source."""
+"""Parquet files: the source, and the names of the writers for sinks."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from flintstream.common.types import make_rows
 from flintstream.datastream.connectors.base import SourceError, positive
 from flintstream.datastream.connectors.file_formats import BulkFormat, FileSplit
 from flintstream.datastream.connectors.file_paths import open_for_reading
+from flintstream.datastream.formats.parquet_writers import AvroParquetWriters, ParquetBulkWriters
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.source import SplitReader
 
@@ -228,21 +229,3 @@ class AvroParquetReaders:
     def for_generic_record(schema: Any) -> NoReturn:
         """Not available yet."""
         raise NotImplementedError("AvroParquetReaders is not available yet: use ParquetFormat()")
-
-
-class AvroParquetWriters:
-    """Not available yet: writing Parquet files."""
-
-    @staticmethod
-    def for_generic_record(schema: Any) -> NoReturn:
-        """Not available yet."""
-        raise NotImplementedError("AvroParquetWriters is not available yet: use a SparkSink to write Parquet")
-
-
-class ParquetBulkWriters:
-    """Not available yet: writing Parquet files."""
-
-    @staticmethod
-    def for_row_type(row_type: Any, hadoop_config: Any = None, utc_timestamp: bool = False) -> NoReturn:
-        """Not available yet."""
-        raise NotImplementedError("ParquetBulkWriters is not available yet: use a SparkSink to write Parquet")

@@ -54,6 +54,10 @@ class DatabasePart:
     states: dict[str, Any]
     files: dict[str, Piece]
     """By their name in the database's directory."""
+    identities: dict[str, str]
+    """Of the files that never change: equal in two checkpoints only if it is the same file."""
+    numbers: dict[str, int]
+    """The number by which the stored keys of a state are known."""
     key_groups: tuple[int, int]
     """The first group, and the one behind the last."""
     timers: dict[int, Piece]
@@ -144,9 +148,7 @@ class CheckpointMetadata:
             raise CorruptCheckpointError(f"{location} has the format {version}; this version reads format {_VERSION}")
         content = data[_HEADER.size :]
         if len(content) != size:
-            raise CorruptCheckpointError(
-                f"{location} was cut off or added to: {len(content)} bytes instead of {size}"
-            )
+            raise CorruptCheckpointError(f"{location} was cut off or added to: {len(content)} bytes instead of {size}")
         if hashlib.sha256(content).digest() != digest:
             raise CorruptCheckpointError(f"{location} was altered: its checksum is wrong")
         metadata: CheckpointMetadata = _Reader(io.BytesIO(content)).load()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import uuid
 import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from flintstream.runtime.checkpoint.databases import SharedFiles, fetch_database, file_checksum
 from flintstream.runtime.checkpoint.metadata import (
     CorruptCheckpointError,
     DatabasePart,
@@ -18,6 +21,9 @@ from flintstream.runtime.checkpoint.metadata import (
 )
 from flintstream.runtime.checkpoint.storage import Storage
 from flintstream.runtime.state.snapshot import OperatorSnapshot, StoredOperatorState
+
+if TYPE_CHECKING:
+    from flintstream.runtime.state.rocksdb_checkpoint import RocksDBCheckpoint
 
 DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
 
@@ -48,12 +54,15 @@ class PieceWriter:
         self.files: list[str] = []
         """What was written, so that it can be removed again."""
 
-    def write(self, snapshot: OperatorSnapshot, incremental: bool) -> SubtaskState:
-        """Writes a snapshot, and says where it is. `incremental` is whether later checkpoints may go on from it."""
-        directory = self._target.shared if incremental else self._target.own
-        keyed: tuple[KeyedPart, ...] = ()
+    def write(self, snapshot: OperatorSnapshot, shared: SharedFiles | None) -> SubtaskState:
+        """Writes a snapshot, and says where it is. `shared` is given if later checkpoints may go on from it."""
+        directory = self._target.own if shared is None else self._target.shared
+        keyed: tuple[KeyedPart | DatabasePart, ...] = ()
+        if snapshot.database is not None:
+            timers = self._pieces(snapshot.groups, self._target.own)
+            keyed = (self._database(snapshot.database, timers, directory, shared),)
         # Also that nothing is left is a change: timers, for one, are written whole each time.
-        if snapshot.keyed or snapshot.groups or snapshot.only_changes:
+        elif snapshot.keyed or snapshot.groups or snapshot.only_changes:
             groups = self._pieces(snapshot.groups, directory)
             keyed = (KeyedPart(snapshot.keyed, groups, snapshot.only_changes),)
         operator = None
@@ -64,12 +73,7 @@ class PieceWriter:
     def _pieces(self, parts: Mapping[int, bytes], directory: str) -> dict[int, Piece]:
         target = self._target
         size = sum(map(len, parts.values()))
-        if target.storage is None and size > target.max_state_size:
-            raise ValueError(
-                f"operator '{self._operator}', subtask {self._subtask}: its state has {size} bytes, and the driver's memory "
-                f"takes at most {target.max_state_size}: keep checkpoints in a directory (execution.checkpointing.dir), "
-                "or give JobManagerCheckpointStorage a larger max_state_size"
-            )
+        self._check_size(size)
         checksums = {number: zlib.crc32(data) for number, data in parts.items()}
         if target.storage is None or size <= target.inline_size:
             return {number: Piece(len(data), checksums[number], data) for number, data in parts.items()}
@@ -81,6 +85,39 @@ class PieceWriter:
             pieces[number] = Piece(len(data), checksums[number], None, path, start)
             start += len(data)
         return pieces
+
+    def _check_size(self, size: int) -> None:
+        target = self._target
+        if target.storage is None and size > target.max_state_size:
+            raise ValueError(
+                f"operator '{self._operator}', subtask {self._subtask}: its state has {size} bytes, and the driver's memory "
+                f"takes at most {target.max_state_size}: keep checkpoints in a directory (execution.checkpointing.dir), "
+                "or give JobManagerCheckpointStorage a larger max_state_size"
+            )
+
+    def _database(
+        self, database: RocksDBCheckpoint, timers: dict[int, Piece], directory: str, shared: SharedFiles | None
+    ) -> DatabasePart:
+        self._check_size(sum(file.size for file in database.files))
+        files = {}
+        for file in database.files:
+            known = None if shared is None else shared.find(file.identity)
+            place = directory if file.identity is not None else self._target.own
+            files[file.name] = known or self._file(os.path.join(database.directory, file.name), file.size, place)
+        identities = {file.name: file.identity for file in database.files if file.identity is not None}
+        groups = (database.key_groups.start, database.key_groups.stop)
+        return DatabasePart(database.states, files, identities, dict(database.numbers), groups, timers)
+
+    def _file(self, local: str, size: int, directory: str) -> Piece:
+        target = self._target
+        if target.storage is None or size <= target.inline_size:
+            with open(local, "rb") as file:
+                data = file.read()
+            return Piece(len(data), zlib.crc32(data), data)
+        path = f"{directory}/{uuid.uuid4().hex}".lstrip("/")
+        self.files.append(path)
+        target.storage.upload(path, local)
+        return Piece(size, file_checksum(local), None, path)
 
 
 def read_piece(piece: Piece, storage: Storage | None) -> bytes:
@@ -109,22 +146,33 @@ class RestoredOperators:
     storage: Storage | None
     operators: dict[str, OperatorState] = field(default_factory=dict)
 
-    def chains(self, operator_id: str, key_groups: Collection[int]) -> list[list[OperatorSnapshot]]:
-        """The snapshots that the subtasks of an operator have left; of their keyed state only the given key groups."""
+    def chains(
+        self, operator_id: str, key_groups: Collection[int], directory: str = ""
+    ) -> list[list[OperatorSnapshot]]:
+        """The snapshots that the subtasks of an operator have left; of their keyed state only the given key groups.
+
+        Databases are copied below a local directory.
+        """
         operator = self.operators.get(operator_id)
         if operator is None:
             return []
-        return [self._chain(operator.subtasks[index], key_groups) for index in sorted(operator.subtasks)]
+        return [self._chain(operator.subtasks[index], key_groups, directory) for index in sorted(operator.subtasks)]
 
-    def _chain(self, state: SubtaskState, key_groups: Collection[int]) -> list[OperatorSnapshot]:
+    def _chain(self, state: SubtaskState, key_groups: Collection[int], directory: str) -> list[OperatorSnapshot]:
         stored: dict[str, StoredOperatorState] = {}
         if state.operator is not None:
             stored = pickle.loads(read_piece(state.operator, self.storage))
         chain = []
         for part in state.keyed:
-            assert not isinstance(part, DatabasePart)
-            groups = {
-                group: read_piece(piece, self.storage) for group, piece in part.groups.items() if group in key_groups
-            }
-            chain.append(OperatorSnapshot(part.states, groups, stored, 0 if part.only_changes else None))
+            if isinstance(part, DatabasePart):
+                timers = self._groups(part.timers, key_groups)
+                own = any(group in key_groups for group in range(*part.key_groups))
+                database = fetch_database(part, self.storage, directory) if own else None
+                chain.append(OperatorSnapshot({}, timers, stored, database))
+            else:
+                groups = self._groups(part.groups, key_groups)
+                chain.append(OperatorSnapshot(part.states, groups, stored, base=0 if part.only_changes else None))
         return chain or [OperatorSnapshot(operator=stored)]
+
+    def _groups(self, pieces: Mapping[int, Piece], key_groups: Collection[int]) -> dict[int, bytes]:
+        return {group: read_piece(piece, self.storage) for group, piece in pieces.items() if group in key_groups}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import queue
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from flintstream.runtime.checkpoint.databases import SharedFiles
+from flintstream.runtime.checkpoint.metadata import DatabasePart
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter
 from flintstream.runtime.faults import engine_fault
 from flintstream.runtime.protocol import SnapshotDone, SnapshotFailed, StoredSubtask
@@ -33,6 +36,7 @@ class Uploads:
         self._tell = tell
         self._waiting: queue.SimpleQueue[SlotSnapshot] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._shared = SharedFiles()
 
     def add(self, snapshot: SlotSnapshot) -> None:
         """Stores a snapshot when those before it are stored."""
@@ -40,6 +44,10 @@ class Uploads:
             self._thread = threading.Thread(target=self._work, name="uploads", daemon=True)
             self._thread.start()
         self._waiting.put(snapshot)
+
+    def completed(self, checkpoint_id: int) -> None:
+        """A checkpoint is safe: later ones may refer to its files."""
+        self._shared.completed(checkpoint_id)
 
     def _work(self) -> None:
         while True:
@@ -52,13 +60,20 @@ class Uploads:
             for operator_id, name, subtask, taken in snapshot.snapshots:
                 writer = PieceWriter(snapshot.target, name, subtask)
                 try:
-                    state = writer.write(taken, snapshot.incremental)
+                    state = writer.write(taken, self._shared if snapshot.incremental else None)
                 finally:
                     written += writer.files
+                for part in state.keyed:
+                    if isinstance(part, DatabasePart):
+                        self._shared.add(snapshot.checkpoint_id, part)
                 states[operator_id, subtask] = StoredSubtask(state, taken.base)
         except Exception as error:
             _remove(snapshot.target, written)
             return SnapshotFailed(self._slot, snapshot.checkpoint_id, engine_fault(error))
+        finally:
+            for _, _, _, taken in snapshot.snapshots:
+                if taken.database is not None:
+                    shutil.rmtree(taken.database.directory, ignore_errors=True)
         return SnapshotDone(self._slot, snapshot.checkpoint_id, states)
 
 

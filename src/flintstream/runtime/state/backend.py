@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, MutableMap
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from flintstream.common.keys import key_group
+from flintstream.common.keys import key_groups
 from flintstream.common.serializer import TypeSerializer
 from flintstream.common.serializer_snapshot import SchemaCompatibility, TypeSerializerSnapshot
 from flintstream.runtime.state import ttl, views
@@ -74,6 +74,12 @@ class KeyedStateBackend(ABC):
     A key belongs to one of `max_parallelism` key groups. Snapshots are made and restored by key group.
     """
 
+    cleans_incrementally = True
+    """Whether states with a time to live may look at some keys with each access, to remove what has expired."""
+
+    database: str | None = None
+    """The directory of the database in which state lives; None where it lives in memory."""
+
     def __init__(
         self, operator: str, max_parallelism: int, clock: Callable[[], int], key_groups: range | None = None
     ) -> None:
@@ -109,6 +115,17 @@ class KeyedStateBackend(ABC):
     @abstractmethod
     def forget_changes(self) -> None:
         """Starts to record changes anew: what is stored now is safe elsewhere."""
+
+    def checkpoint(self, directory: str) -> Any:
+        """A copy of the database in a local directory that does not exist yet; where there is a `database`."""
+        raise NotImplementedError(f"operator '{self.operator}': this backend has no database")
+
+    def restore(self, checkpoints: list[Any]) -> None:
+        """Takes over databases of an earlier run; where there is a `database`."""
+        raise NotImplementedError(f"operator '{self.operator}': this backend has no database")
+
+    def close(self) -> None:
+        """Lets go what the backend holds besides memory; it is not used any more."""
 
     # --- the states of functions ---
 
@@ -211,6 +228,8 @@ class KeyedStateBackend(ABC):
         else:
             plain, times = ttl.without_times(info.kind, values)
             table.update(zip(keys, ttl.with_times(info.kind, compatibility.migrate(plain), times)))
+        # A snapshot before this one has them as they were.
+        self.touch(keys)
 
     # --- by key ---
 
@@ -218,19 +237,23 @@ class KeyedStateBackend(ABC):
         """The keys for which something is stored under a name."""
         return list(self.table(name))
 
+    def key_chunks(self, name: str) -> Iterator[list[Any]]:
+        """The keys for which something is stored under a name, as many at a time as the backend likes."""
+        yield self.keys(name)
+
     def apply_to_all_keys(self, descriptor: Any, function: Callable[[Any, Any], Any]) -> None:
         """Calls `function(key, state)` for each key that has something stored, with that key set."""
         state = self.state_of(descriptor)
         before = self.current_key
-        keys = self.keys(descriptor.name)
         table = self.table(descriptor.name)
-        self.touch(keys)
         try:
-            for key in keys:
-                # What has expired may be removed meanwhile.
-                if key in table:
-                    self.current_key = key
-                    function(key, state)
+            for keys in self.key_chunks(descriptor.name):
+                self.touch(keys)
+                for key in keys:
+                    # What has expired may be removed meanwhile.
+                    if key in table:
+                        self.current_key = key
+                        function(key, state)
         finally:
             self.current_key = before
 
@@ -238,10 +261,21 @@ class KeyedStateBackend(ABC):
         """What is stored under a name, by key group: for all keys, or for those of the given ones that have something."""
         table = self.table(name)
         groups: dict[int, dict[Any, Any]] = {}
-        for key in self.keys(name) if keys is None else keys:
-            if key in table:
-                groups.setdefault(key_group(key, self.max_parallelism), {})[key] = table[key]
+        stored = self.keys(name) if keys is None else [key for key in keys if key in table]
+        for key, group in zip(stored, key_groups(stored, self.max_parallelism)):
+            if group not in groups:
+                groups[group] = {}
+            groups[group][key] = table[key]
         return groups
+
+    def groups(self) -> Iterator[tuple[int, dict[str, dict[Any, Any]]]]:
+        """Each key group that has something stored, and what: by the name of the state, then by key.
+
+        A backend whose state is larger than memory holds one group at a time.
+        """
+        stored = {info.name: self.by_key_group(info.name) for info, _ in self.entries()}
+        for group in sorted(set().union(*stored.values())):
+            yield group, {name: groups[group] for name, groups in stored.items() if group in groups}
 
     def entries(self) -> Iterator[tuple[KeyedStateInfo, MutableMapping[Any, Any]]]:
         """All states with their tables, also those of an earlier run that nobody has asked for yet."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from flintstream.runtime.state.backend import KeyedStateBackend
 from flintstream.runtime.state.operator_state import OperatorStateBackend
-from flintstream.runtime.state.snapshot import OperatorSnapshot, take_snapshot
+from flintstream.runtime.state.snapshot import OperatorSnapshot, take_database_snapshot, take_snapshot
 from flintstream.runtime.time.timers import StoredTimers
 
 LONGEST_CHAIN = 100
@@ -44,6 +44,8 @@ class SnapshotChain:
     def take(self, checkpoint_id: int, operator: OperatorStateBackend, timers: StoredTimers) -> OperatorSnapshot:
         """The snapshot for a checkpoint."""
         backend = self._backend
+        if backend is not None and backend.database is not None:
+            return take_database_snapshot(backend, operator, timers, f"{backend.database}-{checkpoint_id}")
         if backend is None or not self._incremental:
             return take_snapshot(backend, operator, timers)
         changed = backend.changed_keys()

@@ -7,9 +7,10 @@ how its values were written, so that they can still be read when the program dec
 from __future__ import annotations
 
 import pickle
+import shutil
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flintstream.common.keys import key_groups
 from flintstream.common.pickling import dumps
@@ -17,7 +18,12 @@ from flintstream.common.serializer import TypeSerializer
 from flintstream.common.serializer_snapshot import TypeSerializerSnapshot
 from flintstream.common.typeinfo import Types
 from flintstream.runtime.state import ttl
-from flintstream.runtime.state.backend import KeyedStateBackend, KeyedStateInfo, RestoredState
+from flintstream.runtime.state.backend import (
+    KeyedStateBackend,
+    KeyedStateInfo,
+    RestoredState,
+    StateMigrationException,
+)
 from flintstream.runtime.state.operator_state import (
     BROADCAST,
     OperatorStateBackend,
@@ -25,6 +31,9 @@ from flintstream.runtime.state.operator_state import (
     redistribute,
 )
 from flintstream.runtime.time.timers import Namespaced, StoredTimers
+
+if TYPE_CHECKING:
+    from flintstream.runtime.state.rocksdb_checkpoint import RocksDBCheckpoint
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,8 @@ class OperatorSnapshot:
     groups: dict[int, bytes] = field(default_factory=dict)
     """For each key group the entries of all keyed states, and the timers."""
     operator: dict[str, StoredOperatorState] = field(default_factory=dict)
+    database: Any = None
+    """The keyed state as a RocksDBCheckpoint; then `groups` has only timers."""
     base: int | None = None
     """Of a snapshot of changes: the checkpoint since which they are. Otherwise everything is in it."""
 
@@ -100,10 +111,25 @@ def take_snapshot(
     _add_timers(timers, keyed.max_parallelism, groups)
     return OperatorSnapshot(
         {info.name: _describe(info) for info, _ in keyed.entries()},
-        {group: dumps(vars(content)) for group, content in sorted(groups.items())},
+        _as_bytes(groups),
         stored,
-        base,
+        base=base,
     )
+
+
+def take_database_snapshot(
+    keyed: KeyedStateBackend, operator: OperatorStateBackend, timers: StoredTimers, directory: str
+) -> OperatorSnapshot:
+    """The state of an operator as it is now, its keyed state as a database in a local directory that does not exist yet."""
+    groups: dict[int, _Group] = {}
+    _add_timers(timers, keyed.max_parallelism, groups)
+    database = keyed.checkpoint(directory)
+    stored = {name: _store(*state) for name, state in operator.snapshot().states.items()}
+    return OperatorSnapshot(database.states, _as_bytes(groups), stored, database)
+
+
+def _as_bytes(groups: dict[int, _Group]) -> dict[int, bytes]:
+    return {group: dumps(vars(content)) for group, content in sorted(groups.items())}
 
 
 def _describe(info: KeyedStateInfo) -> StoredKeyedState:
@@ -165,6 +191,9 @@ def restore_snapshots(
     There is a chain for each subtask of that run: a snapshot of everything, and behind it those of changes.
     """
     timers: StoredTimers = ([], [])
+    databases = [snapshot.database for chain in chains for snapshot in chain if snapshot.database is not None]
+    if databases:
+        _restore_databases(databases, keyed)
     for chain in chains if keyed is not None else ():
         assert keyed is not None
         for snapshot in chain:
@@ -179,10 +208,24 @@ def restore_snapshots(
     return timers
 
 
+def _restore_databases(databases: list[RocksDBCheckpoint], keyed: KeyedStateBackend | None) -> None:
+    if keyed is None or keyed.database is None:
+        name = "?" if keyed is None else keyed.operator
+        raise StateMigrationException(
+            f"operator '{name}': the checkpoint was taken with the state backend rocksdb, and the job has another: a "
+            "backend is changed by a savepoint, which has the same form with each"
+        )
+    try:
+        keyed.restore(databases)
+    finally:
+        for database in databases:
+            shutil.rmtree(database.directory, ignore_errors=True)
+
+
 def _restore_keyed(snapshot: OperatorSnapshot, keyed: KeyedStateBackend) -> StoredTimers:
     timers: StoredTimers = ([], [])
     serializers = {}
-    for name, stored in snapshot.keyed.items():
+    for name, stored in snapshot.keyed.items() if snapshot.database is None else ():
         written = TypeSerializerSnapshot.from_data(stored.serializer)
         serializers[name] = written.restore_serializer()
         keyed.restored[name] = RestoredState(stored.kind, written, stored.expires)

@@ -33,6 +33,8 @@ class TimeToLive:
     """How many entries are looked at with each access; 0 for none."""
     cleanup_every_record: bool = False
     cleanup_in_snapshot: bool = False
+    cleanup_in_compaction: bool = False
+    """Whether a backend on disk removes what has expired as it goes."""
 
     @staticmethod
     def of(config: Any) -> TimeToLive | None:
@@ -48,6 +50,7 @@ class TimeToLive:
             0 if incremental is None else incremental.get_cleanup_size(),
             incremental is not None and incremental.run_cleanup_for_every_record(),
             strategies.in_full_snapshot(),
+            strategies.get_rocksdb_compact_filter_cleanup_strategy() is not None,
         )
 
     def unexpired(self, kind: str, entry: Any, now: int) -> Any:
@@ -125,7 +128,8 @@ class TtlState:
         self._table = table
         self._live = live
         self._clock = backend.clock
-        self._cleanup = IncrementalCleanup(table, self.kind, live) if live.cleanup_size else None
+        cleans = live.cleanup_size and backend.cleans_incrementally
+        self._cleanup = IncrementalCleanup(table, self.kind, live) if cleans else None
         if self._cleanup is not None and live.cleanup_every_record:
             backend.clean_with_every_record(self._cleanup, live.cleanup_size)
 

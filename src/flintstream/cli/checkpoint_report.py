@@ -1,0 +1,231 @@
+"""What is in a directory of checkpoints and savepoints, and which of their files are not what was written.
+
+Metadata, and the parts of state that are looked into, are read without the classes of the program: no code of it runs.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from flintstream.jobmaster.checkpoints.store import SHARED, TASK_OWNED, checkpoint_directory
+from flintstream.runtime.checkpoint.metadata import (
+    METADATA,
+    CheckpointMetadata,
+    CorruptCheckpointError,
+    DatabasePart,
+    KeyedPart,
+    OperatorState,
+    Piece,
+)
+from flintstream.runtime.checkpoint.pieces import read_piece
+from flintstream.runtime.checkpoint.storage import Storage, storage_at
+
+__all__ = ["CheckpointReport", "OperatorReport", "StateReport", "inspect_directory"]
+
+COMPLETE, DAMAGED, INCOMPLETE = "complete", "damaged", "incomplete"
+_CHECKPOINT = re.compile(r"chk-(\d+)")
+
+
+@dataclass
+class StateReport:
+    """A state of an operator, over all subtasks."""
+
+    name: str
+    kind: str
+    size: int | None = 0
+    """The bytes of its values; None where it cannot be told apart from other states."""
+
+
+@dataclass
+class OperatorReport:
+    """An operator in a checkpoint."""
+
+    id: str
+    name: str
+    uid: str | None
+    parallelism: int
+    max_parallelism: int
+    size: int
+    """All that is stored for it."""
+    states: list[StateReport] = field(default_factory=list)
+
+
+@dataclass
+class CheckpointReport:
+    """A checkpoint or savepoint, as far as it can be read."""
+
+    location: str
+    status: str = COMPLETE
+    """`complete`, `damaged`, or `incomplete`: under way, or given up before it was complete."""
+    kind: str | None = None
+    id: int | None = None
+    timestamp: int | None = None
+    """When it was taken, in milliseconds since 1970."""
+    job_id: str | None = None
+    job_name: str | None = None
+    size: int | None = None
+    files: int | None = None
+    """Their number, besides the metadata."""
+    problems: list[str] = field(default_factory=list)
+    operators: list[OperatorReport] = field(default_factory=list)
+
+
+def inspect_directory(location: str) -> list[CheckpointReport]:
+    """The checkpoints and savepoints at a location: one of them, those of a job, or all below a directory of many jobs."""
+    location = location.rstrip("/").removesuffix(f"/{METADATA}")
+    storage = storage_at(location)
+    if storage.exists(METADATA) or _CHECKPOINT.fullmatch(location.rpartition("/")[2]):
+        return [_report(storage, storage_at(location.rpartition("/")[0]), set())]
+    found = list(_below(storage))
+    for name in storage.names():
+        if not _CHECKPOINT.fullmatch(name) and name not in (SHARED, TASK_OWNED):
+            found += _below(storage.at(name))
+    return found
+
+
+def _below(storage: Storage) -> Iterator[CheckpointReport]:
+    """The checkpoints of one job, in their order, and savepoints beside them."""
+    names = storage.names()
+    numbers = sorted(int(match[1]) for match in map(_CHECKPOINT.fullmatch, names) if match)
+    others = [name for name in names if not _CHECKPOINT.fullmatch(name) and storage.exists(f"{name}/{METADATA}")]
+    sound: set[Piece] = set()
+    for name in [*map(checkpoint_directory, numbers), *others]:
+        yield _report(storage.at(name), storage, sound)
+
+
+def _report(storage: Storage, parent: Storage, sound: set[Piece]) -> CheckpointReport:
+    """One checkpoint. `sound` has pieces of the same job that were found to be what was written."""
+    report = CheckpointReport(storage.root)
+    try:
+        metadata = CheckpointMetadata.from_bytes(storage.read(METADATA), storage.locate(METADATA))
+    except FileNotFoundError:
+        report.status = INCOMPLETE
+        report.problems.append(f"{storage.locate(METADATA)} is missing: under way, or never completed")
+        return report
+    except (CorruptCheckpointError, pickle.UnpicklingError) as error:
+        report.status = DAMAGED
+        report.problems.append(str(error))
+        return report
+    report.kind = "savepoint" if metadata.savepoint else "checkpoint"
+    report.id = metadata.checkpoint_id
+    report.timestamp = metadata.timestamp
+    report.job_id, report.job_name = metadata.job_id, metadata.job_name
+    report.files = len(metadata.files())
+    contents = _Contents(storage if metadata.savepoint else parent, sound)
+    report.operators = [_operator(*operator, contents) for operator in metadata.operators.items()]
+    report.size = sum(operator.size for operator in report.operators)
+    report.problems = contents.problems
+    report.status = DAMAGED if report.problems else COMPLETE
+    return report
+
+
+def _operator(operator_id: str, operator: OperatorState, contents: _Contents) -> OperatorReport:
+    keyed: dict[str, StateReport] = {}
+    others: dict[str, StateReport] = {}
+    for _, subtask in sorted(operator.subtasks.items()):
+        for part in subtask.keyed:
+            _add_keyed(part, keyed, contents)
+        for content in contents.read([] if subtask.operator is None else [subtask.operator]):
+            for name, state in (content or {}).items():
+                _add(others, name, state.mode, sum(map(len, state.elements)))
+    states = [*keyed.values(), *others.values()]
+    size = sum(subtask.size for subtask in operator.subtasks.values())
+    if operator.source is not None:
+        states.append(StateReport("position", "source", len(operator.source)))
+        size += len(operator.source)
+    return OperatorReport(
+        operator_id, operator.name, operator.uid, operator.parallelism, operator.max_parallelism, size, states
+    )
+
+
+def _add_keyed(part: KeyedPart | DatabasePart, states: dict[str, StateReport], contents: _Contents) -> None:
+    for name, stored in part.states.items():
+        _add(states, name, stored.kind, None if isinstance(part, DatabasePart) else 0)
+    if isinstance(part, DatabasePart):
+        contents.check([*part.files.values(), *part.timers.values()])
+        return
+    for content in contents.read(part.groups.values()):
+        sizes = {} if content is None else {name: len(entry[1]) for name, entry in content["entries"].items()}
+        for name, stored in part.states.items():
+            _add(states, name, stored.kind, None if content is None else sizes.get(name, 0))
+
+
+def _add(states: dict[str, StateReport], name: str, kind: str, size: int | None) -> None:
+    state = states.setdefault(name, StateReport(name, kind))
+    state.size = None if size is None or state.size is None else state.size + size
+
+
+class _Contents:
+    """Reads pieces, and notes those that are not what was written."""
+
+    def __init__(self, storage: Storage, sound: set[Piece]) -> None:
+        self._storage = storage
+        self._sound = sound
+        self.problems: list[str] = []
+
+    def check(self, pieces: Iterable[Piece]) -> None:
+        """Only looks whether they are there, and unaltered."""
+        for piece in pieces:
+            if piece not in self._sound:
+                self._bytes(piece)
+
+    def read(self, pieces: Iterable[Piece]) -> Iterator[dict[str, Any] | None]:
+        """What is in those that are sound; None where it cannot be told."""
+        for piece in pieces:
+            data = self._bytes(piece)
+            if data is not None:
+                yield _load(data)
+
+    def _bytes(self, piece: Piece) -> bytes | None:
+        try:
+            data = read_piece(piece, self._storage)
+        except (CorruptCheckpointError, OSError) as error:
+            if str(error) not in self.problems:
+                self.problems.append(str(error))
+            return None
+        self._sound.add(piece)
+        return data
+
+
+class _Unknown:
+    """Stands for every object of a class that is not looked into: it takes what a pickle does to it."""
+
+    def __new__(cls, *arguments: Any, **named: Any) -> _Unknown:
+        return super().__new__(cls)
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        self.arguments = arguments
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.state = value
+
+    def append(self, value: Any) -> None:
+        self.state = value
+
+    def extend(self, values: Any) -> None:
+        self.state = values
+
+
+class _StateReader(pickle.Unpickler):
+    """Reads the structure of stored state; keys and values of the program's classes stay unknown."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("flintstream.runtime.state.snapshot", "StoredOperatorState"):
+            return super().find_class(module, name)
+        return _Unknown
+
+
+def _load(data: bytes) -> dict[str, Any] | None:
+    try:
+        content = _StateReader(io.BytesIO(data)).load()
+    except Exception:
+        return None  # Classes that are themselves in the pickle cannot be stood for.
+    return content if isinstance(content, dict) else None

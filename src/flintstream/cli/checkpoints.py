@@ -1,0 +1,87 @@
+"""The command ``flint checkpoints``: shows what is in checkpoints and savepoints, and whether they are whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+
+import click
+
+from flintstream.cli.checkpoint_report import DAMAGED, CheckpointReport, OperatorReport, inspect_directory
+from flintstream.cli.jobs import absolute, clear_errors
+from flintstream.cli.output import make_table, moment, print_table, size
+from flintstream.cli.running_jobs import choose_job
+from flintstream.jobmaster.registry import RegistryError
+
+__all__ = ["checkpoints"]
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, a list of checkpoints.")
+@click.argument("place", metavar="DIRECTORY|JOB")
+def checkpoints(place: str, as_json: bool) -> None:
+    """Shows the checkpoints and savepoints in DIRECTORY, or the completed checkpoints of a running JOB.
+
+    DIRECTORY is that of many jobs, of one job, or of a single checkpoint or savepoint. Every file is read and compared with
+    its checksum; the exit code is 1 if one is missing, cut off or altered.
+    """
+    with clear_errors():
+        if "://" not in place and not os.path.exists(absolute(place)):
+            _show_of_job(place, as_json)
+            return
+        reports = inspect_directory(absolute(place))
+    if not reports:
+        raise click.ClickException(f"{place} has no checkpoints or savepoints.")
+    if as_json:
+        click.echo(json.dumps([asdict(report) for report in reports], indent=2))
+    else:
+        for number, report in enumerate(reports):
+            if number:
+                click.echo()
+            _show(report)
+    if any(report.status == DAMAGED for report in reports):
+        sys.exit(1)
+
+
+def _show_of_job(text: str, as_json: bool) -> None:
+    try:
+        job = choose_job(text)
+    except RegistryError as error:
+        raise click.ClickException(f"there is no directory {text!r}, and {error}") from error
+    found = job.checkpoints()
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    if not found:
+        click.echo(f"Job {job} has no completed checkpoints.")
+        return
+    table = make_table("CHECKPOINT", "TIME", "SIZE", "LOCATION", right=("CHECKPOINT", "SIZE"))
+    for each in found:
+        location = each["location"] or "the driver's memory"
+        table.add_row(str(each["id"]), moment(each["timestamp"] / 1000), size(each["size"]), location)
+    print_table(table)
+
+
+def _show(report: CheckpointReport) -> None:
+    if report.kind is None:
+        click.echo(f"{report.location}: {report.status}")
+    else:
+        damaged = f", {DAMAGED}" if report.status == DAMAGED else ""
+        click.echo(f"{report.location}{damaged}")
+        click.echo(f"  {report.kind} {report.id} of job '{report.job_name}' ({report.job_id})")
+        click.echo(f"  {moment((report.timestamp or 0) / 1000)}, {size(report.size or 0)}, {report.files} files")
+        _show_operators(report.operators)
+    for problem in report.problems:
+        click.echo(f"  {problem}")
+
+
+def _show_operators(operators: list[OperatorReport]) -> None:
+    table = make_table("OPERATOR", "UID", "PARALLELISM", "STATE", "KIND", "SIZE", right=("SIZE",))
+    for operator in operators:
+        parallelism = f"{operator.parallelism} of {operator.max_parallelism}"
+        table.add_row(operator.name, operator.uid or "-", parallelism, "", "", size(operator.size), style="bold")
+        for state in operator.states:
+            table.add_row("", "", "", state.name, state.kind, "-" if state.size is None else size(state.size))
+    print_table(table, indent=2)

@@ -1,0 +1,138 @@
+"""The commands for running jobs: ``flint list``, ``savepoint``, ``stop`` and ``cancel``.
+
+What a script wants to read, the directory of a savepoint, goes to standard output; all else to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from flintstream.cli.output import duration, make_table, moment, print_table
+from flintstream.cli.running_jobs import choose_job, find_jobs
+from flintstream.jobmaster.checkpoints.store import read_checkpoint
+from flintstream.jobmaster.registry import RegistryError
+from flintstream.runtime.checkpoint.metadata import METADATA
+
+__all__ = ["absolute", "cancel", "clear_errors", "list_jobs", "savepoint", "stop"]
+
+_DEFAULT = ""
+"""The value of an option that was given without one."""
+
+
+def absolute(location: str) -> str:
+    """A directory as the driver has to know it, whatever its working directory; a URL stays as it is."""
+    return location if "://" in location else os.path.abspath(Path(location).expanduser())
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Shows errors of jobs and files as messages."""
+    try:
+        yield
+    except (RegistryError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@click.command("list")
+@click.option("-r", "--running", is_flag=True, help="Only jobs that have started.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Also jobs that have ended while their program goes on.")
+def list_jobs(running: bool, everything: bool) -> None:
+    """Lists the running jobs of this user's programs."""
+    if running and everything:
+        raise click.UsageError("-r and -a exclude each other.")
+    with clear_errors():
+        jobs = [job for job in find_jobs() if everything or not job.ended]
+    if running:
+        jobs = [job for job in jobs if job.status != "CREATED"]
+    if not jobs:
+        click.echo("There are no jobs." if everything else "No jobs are running.")
+        return
+    table = make_table("JOB", "NAME", "STATUS", "STARTED", "DURATION", right=("DURATION",))
+    for job in jobs:
+        table.add_row(job.file.job_id, job.file.name, job.status, moment(job.file.started), duration(job.seconds))
+    print_table(table)
+
+
+@click.command()
+@click.option("-d", "--dispose", "disposed", metavar="PATH", help="Remove the savepoint at PATH.")
+@click.argument("job", required=False)
+@click.argument("directory", required=False)
+def savepoint(job: str | None, directory: str | None, disposed: str | None) -> None:
+    """Takes a savepoint of JOB below DIRECTORY, or removes one.
+
+    JOB is an id or a name, or how the only such one begins. Without DIRECTORY the job's own
+    execution.checkpointing.savepoint-dir is used.
+    """
+    if (job is None) == (disposed is None):
+        raise click.UsageError("give either a JOB, or -d with the PATH of a savepoint.")
+    with clear_errors():
+        if disposed is not None:
+            _dispose(disposed)
+        elif job is not None:
+            chosen = choose_job(job)
+            click.echo(chosen.savepoint(None if directory is None else absolute(directory)))
+            click.echo(f"Took a savepoint of job {chosen}.", err=True)
+
+
+@click.command()
+@click.option(
+    "-d", "--drain", is_flag=True, help="Send the last watermark and the end of the input before the savepoint."
+)
+@click.option("-p", "--savepointPath", "directory", metavar="DIRECTORY", help="Where to put the savepoint.")
+@click.argument("job")
+def stop(job: str, directory: str | None, drain: bool) -> None:
+    """Ends JOB with a savepoint: all it has read is processed and committed."""
+    with clear_errors():
+        chosen = choose_job(job)
+        click.echo(chosen.stop(None if directory is None else absolute(directory), drain))
+        click.echo(f"Stopped job {chosen}.", err=True)
+
+
+@click.command()
+@click.option(
+    "-s",
+    "--withSavepoint",
+    "directory",
+    metavar="[DIRECTORY]",
+    is_flag=False,
+    flag_value=_DEFAULT,
+    help="Take a savepoint before.",
+)
+@click.argument("job", required=False)
+def cancel(job: str | None, directory: str | None) -> None:
+    """Ends JOB at once, or once a savepoint is taken."""
+    if job is None and directory:
+        # `cancel -s JOB`: what follows the option is the job, as in Flink.
+        job, directory = directory, _DEFAULT
+    if job is None:
+        raise click.UsageError("Missing argument 'JOB'.")
+    with clear_errors():
+        chosen = choose_job(job)
+        location = chosen.cancel(directory is not None, absolute(directory) if directory else None)
+    if location is not None:
+        click.echo(location)
+    click.echo(f"Cancelled job {chosen}.", err=True)
+
+
+def _dispose(location: str) -> None:
+    metadata, storage = read_checkpoint(absolute(location))
+    if not metadata.savepoint:
+        raise click.ClickException(
+            f"{location} is no savepoint: it is checkpoint {metadata.checkpoint_id} of job '{metadata.job_name}' "
+            f"({metadata.job_id}), which belongs to the job."
+        )
+    own = metadata.files()
+    # The metadata first: what is left is then no savepoint any more.
+    for path in (METADATA, *sorted(own)):
+        storage.remove(path)
+    others = sorted(set(storage.names()) - {path.partition("/")[0] for path in own})
+    if others:
+        click.echo(f"{storage.root} stays: it has other files ({', '.join(others[:3])}).", err=True)
+    else:
+        storage.remove("")
+    click.echo(f"Removed the savepoint {storage.root}.", err=True)

@@ -1,0 +1,50 @@
+"""How the commands show tables, sizes and times."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+__all__ = ["duration", "make_table", "moment", "print_table", "size"]
+
+_PIPE_WIDTH = 1000
+"""What goes into a pipe is read by programs, line by line: nothing is folded."""
+
+
+def make_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    """A table without lines; columns named in `right` are aligned to that side."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table
+
+
+def print_table(table: Table, indent: int = 0) -> None:
+    """Writes a table to standard output."""
+    console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    console.print(Padding(table, (0, 0, 0, indent), expand=False))
+
+
+def size(bytes_count: int) -> str:
+    """A number of bytes: `812 B`, `1.5 MB`."""
+    number, unit = float(bytes_count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if number < 1000:
+            break
+        number, unit = number / 1000, larger
+    return f"{bytes_count} B" if unit == "B" else f"{number:.1f} {unit}"
+
+
+def moment(seconds: float) -> str:
+    """A time since 1970 by the clock of this place."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def duration(seconds: float) -> str:
+    """A length of time: `0:01:15`."""
+    whole = int(max(0.0, seconds))
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

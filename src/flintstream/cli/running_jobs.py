@@ -1,0 +1,127 @@
+"""The jobs of this user's programs, as the commands see them: found in the registry, asked over their drivers' sockets."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from flintstream.jobmaster.registry import (
+    JobFile,
+    RegistryError,
+    read_file,
+    read_files,
+    registry_directories,
+    remove_stale,
+)
+
+__all__ = ["Job", "choose_job", "find_jobs"]
+
+NO_ANSWER = "NO ANSWER"
+"""What stands for the status of a job whose driver is there and does not reply."""
+_STATUS_SECONDS = 5.0
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that runs, or has ended while its driver goes on."""
+
+    file: JobFile
+    status: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.file.ended is not None
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run."""
+        return (time.time() if self.file.ended is None else self.file.ended) - self.file.started
+
+    def __str__(self) -> str:
+        return f"'{self.file.name}' ({self.file.job_id})"
+
+    def savepoint(self, directory: str | None) -> str:
+        """Takes a savepoint; gives its directory."""
+        return str(_ask(self.file, "savepoint", directory=directory))
+
+    def stop(self, directory: str | None, drain: bool) -> str:
+        """Ends the job with a savepoint; gives its directory."""
+        return str(_ask(self.file, "stop", directory=directory, drain=drain))
+
+    def cancel(self, savepoint: bool = False, directory: str | None = None) -> str | None:
+        """Ends the job; gives the directory of the savepoint, if one was wanted."""
+        location: str | None = _ask(self.file, "cancel", savepoint=savepoint, directory=directory)
+        return location
+
+    def checkpoints(self) -> list[dict[str, Any]]:
+        """Its completed checkpoints, the newest last: `id`, `timestamp`, `size`, `location`."""
+        found: list[dict[str, Any]] = _ask(self.file, "checkpoints")
+        return found
+
+
+def find_jobs() -> list[Job]:
+    """All jobs in the registry, the oldest first."""
+    found = []
+    for directory in registry_directories():
+        for path, file in read_files(directory):
+            status = file.status
+            if status is None:
+                try:
+                    status = _ask(file, "status", _STATUS_SECONDS)
+                except TimeoutError:
+                    status = NO_ANSWER
+                except (RegistryError, OSError):
+                    # It has ended just now, or its driver is gone and another process has its number.
+                    latest = read_file(path)
+                    if latest is None or latest.status is None:
+                        remove_stale(path, file)
+                        continue
+                    file, status = latest, latest.status
+            found.append(Job(file, str(status)))
+    return found
+
+
+def choose_job(text: str) -> Job:
+    """The running job with an id or a name, or with the only one that begins so."""
+    jobs = find_jobs()
+    running = [job for job in jobs if not job.ended]
+    for matches in (
+        [job for job in running if text in (job.file.job_id, job.file.name)],
+        [job for job in running if job.file.job_id.startswith(text.lower()) or job.file.name.startswith(text)],
+    ):
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise RegistryError(f"{text!r} may be any of these jobs: {_enumerate(matches)}.")
+    over = [job for job in jobs if job.ended and text in (job.file.job_id, job.file.name)]
+    if over:
+        raise RegistryError(f"job {over[-1]} is {over[-1].status}.")
+    there_are = f"there are: {_enumerate(running)}" if running else "no jobs are running"
+    raise RegistryError(f"no running job has an id or a name that begins with {text!r}; {there_are}.")
+
+
+def _enumerate(jobs: list[Job]) -> str:
+    more = ", …" if len(jobs) > _SHOWN else ""
+    return ", ".join(map(str, jobs[:_SHOWN])) + more
+
+
+def _ask(file: JobFile, command: str, seconds: float | None = None, **arguments: Any) -> Any:
+    request = {"command": command, "job": file.job_id, **arguments}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(seconds)
+        connection.connect(file.socket)
+        with connection.makefile("rwb") as stream:
+            stream.write(json.dumps(request).encode() + b"\n")
+            stream.flush()
+            line = stream.readline()
+    if not line:
+        raise RegistryError(f"the driver of job '{file.name}' (process {file.pid}) has ended before it answered")
+    answer = json.loads(line)
+    if "error" in answer:
+        raise RegistryError(answer["error"])
+    return answer["result"]

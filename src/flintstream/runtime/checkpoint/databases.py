@@ -1,0 +1,87 @@
+"""Databases as pieces of a checkpoint: their files are stored once, and taken from there by later checkpoints."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+import zlib
+from typing import TYPE_CHECKING
+
+from flintstream.runtime.checkpoint.metadata import CorruptCheckpointError, DatabasePart, Piece
+
+if TYPE_CHECKING:
+    from flintstream.runtime.checkpoint.storage import Storage
+    from flintstream.runtime.state.rocksdb_checkpoint import RocksDBCheckpoint
+
+_CHUNK = 1 << 20
+
+
+class SharedFiles:
+    """The files of databases that a slot has stored and that the next checkpoint may refer to.
+
+    Only those of the last checkpoint that is known to be complete: others may be removed.
+    """
+
+    def __init__(self) -> None:
+        self._stored: dict[int, dict[str, Piece]] = {}
+        self._safe: dict[str, Piece] = {}
+
+    def find(self, identity: str | None) -> Piece | None:
+        """Where a file is stored already."""
+        return None if identity is None else self._safe.get(identity)
+
+    def add(self, checkpoint_id: int, part: DatabasePart) -> None:
+        """Takes note of what a checkpoint refers to."""
+        files = self._stored.setdefault(checkpoint_id, {})
+        files.update({identity: part.files[name] for name, identity in part.identities.items()})
+
+    def completed(self, checkpoint_id: int) -> None:
+        """A checkpoint is safe."""
+        if checkpoint_id in self._stored:
+            self._safe = self._stored[checkpoint_id]
+        self._stored = {number: files for number, files in self._stored.items() if number > checkpoint_id}
+
+
+def fetch_database(part: DatabasePart, storage: Storage | None, directory: str) -> RocksDBCheckpoint:
+    """Copies the files of a database into a local directory of their own."""
+    from flintstream.runtime.state.rocksdb_checkpoint import RocksDBCheckpoint, RocksDBFile
+
+    local = os.path.join(directory, f"restored-{uuid.uuid4().hex}")
+    os.makedirs(local)
+    try:
+        for name, piece in part.files.items():
+            _fetch(piece, storage, os.path.join(local, name))
+    except BaseException:
+        shutil.rmtree(local, ignore_errors=True)
+        raise
+    files = tuple(RocksDBFile(name, piece.size, part.identities.get(name)) for name, piece in part.files.items())
+    return RocksDBCheckpoint(local, range(*part.key_groups), files, part.states, part.numbers)
+
+
+def _fetch(piece: Piece, storage: Storage | None, target: str) -> None:
+    location = "the metadata"
+    if piece.data is not None:
+        with open(target, "wb") as file:
+            file.write(piece.data)
+    else:
+        assert storage is not None and piece.path is not None
+        location = storage.locate(piece.path)
+        try:
+            storage.download(piece.path, target)
+        except FileNotFoundError as error:
+            raise CorruptCheckpointError(f"{location}, a file of the checkpoint, is missing") from error
+    size = os.path.getsize(target)
+    if size != piece.size:
+        raise CorruptCheckpointError(f"{location} was cut off: {size} of {piece.size} bytes are there")
+    if file_checksum(target) != piece.checksum:
+        raise CorruptCheckpointError(f"{location} was altered: its checksum is wrong")
+
+
+def file_checksum(path: str) -> int:
+    """The CRC-32 of a file."""
+    checksum = 0
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            checksum = zlib.crc32(chunk, checksum)
+    return checksum

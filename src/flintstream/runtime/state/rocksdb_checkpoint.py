@@ -1,0 +1,107 @@
+"""Checkpoints of a RocksDB database: which files they have, and how a database is made from those of other subtasks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+
+from flintstream.common.serializer_snapshot import TypeSerializerSnapshot
+from flintstream.runtime.state.rocksdb_codec import PREFIX_BYTES, EntryCodec, decode_key, group_prefix, state_prefix
+from flintstream.runtime.state.rocksdb_store import Store
+from flintstream.runtime.state.snapshot import StoredKeyedState
+
+_CHUNK = 8192
+_SST = ".sst"
+
+
+@dataclass(frozen=True)
+class RocksDBFile:
+    """A file of a checkpoint."""
+
+    name: str
+    size: int
+    identity: str | None
+    """Of a file that never changes: equal in two checkpoints only if it is the same file, whatever its name. It has to be
+    stored once. None for a small file that belongs to one checkpoint."""
+
+
+@dataclass(frozen=True)
+class RocksDBCheckpoint:
+    """A database of one operator in one subtask as it was at a moment."""
+
+    directory: str
+    """Where the files are, on this machine."""
+    key_groups: range
+    files: tuple[RocksDBFile, ...]
+    states: dict[str, StoredKeyedState] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    """The number by which the stored keys of a state are known."""
+
+    def codec(self, name: str) -> EntryCodec:
+        """How the entries of a state are written."""
+        stored = self.states[name]
+        serializer = TypeSerializerSnapshot.from_data(stored.serializer).restore_serializer()
+        return EntryCodec(stored.kind, serializer, stored.expires)
+
+
+def list_files(directory: str, identities: dict[str, str], new: str) -> tuple[RocksDBFile, ...]:
+    """The files of a checkpoint; `identities` has those of files that came from another, `new` names this database."""
+    return tuple(
+        RocksDBFile(
+            entry.name,
+            entry.stat().st_size,
+            identities.get(entry.name, f"{new}-{entry.name}") if entry.name.endswith(_SST) else None,
+        )
+        for entry in sorted(os.scandir(directory), key=lambda entry: entry.name)
+    )
+
+
+def best_base(checkpoints: list[RocksDBCheckpoint], key_groups: range) -> RocksDBCheckpoint:
+    """The checkpoint with most of the key groups: it is opened as it is, and the others are copied into it."""
+    return max(checkpoints, key=lambda each: len(overlap(each.key_groups, key_groups)))
+
+
+def overlap(groups: range, others: range) -> range:
+    """The key groups that are in both."""
+    return range(max(groups.start, others.start), max(min(groups.stop, others.stop), max(groups.start, others.start)))
+
+
+def take_files(checkpoint: RocksDBCheckpoint, directory: str) -> None:
+    """Puts the files into an empty directory; those that never change as hard links where that is possible."""
+    os.makedirs(directory, exist_ok=True)
+    for file in checkpoint.files:
+        source, target = os.path.join(checkpoint.directory, file.name), os.path.join(directory, file.name)
+        try:
+            if file.identity is None:
+                raise OSError("it changes, so that it needs a copy")
+            os.link(source, target)
+        except OSError:
+            shutil.copy(source, target)
+
+
+def clip(store: Store, has: range, wanted: range) -> None:
+    """Removes the key groups that are not wanted."""
+    if has.start < wanted.start:
+        store.remove_range(group_prefix(has.start), group_prefix(wanted.start))
+    if has.stop > wanted.stop:
+        store.remove_range(group_prefix(wanted.stop), group_prefix(has.stop))
+
+
+def copy_groups(
+    checkpoint: RocksDBCheckpoint, source: Store, target: Store, groups: Iterable[int], into: RocksDBCheckpoint
+) -> None:
+    """Copies key groups from the database of a checkpoint into another one, which writes as `into` says."""
+    for name, number in checkpoint.numbers.items():
+        before, now = checkpoint.codec(name), into.codec(name)
+        for group in groups:
+            prefix = state_prefix(group, into.numbers[name])
+            raw = source.items(state_prefix(group, number))
+            while pairs := list(islice(raw, _CHUNK)):
+                data = [value for _, value in pairs]
+                if before != now:
+                    keys = [decode_key(key, value) for key, value in pairs]
+                    data = now.encode(keys, before.decode(data))
+                target.write({prefix + key[PREFIX_BYTES:]: value for (key, _), value in zip(pairs, data)})

@@ -1,0 +1,217 @@
+"""How keys and entries are written in RocksDB.
+
+A stored key is the key group (two bytes, the most significant first), the number of the state (two bytes) and the key's
+canonical bytes: so a key group is a range, and a state of a group is a range in it.
+
+A stored value is the entry as its type's serialiser writes it, then the times of an entry that expires, then, where the key
+cannot be told from its canonical bytes alone (which are the same for 1 and True, or for a named tuple and a tuple), the key
+pickled; the last byte says whether it is there. What reads an entry ignores what follows it, so nothing is cut off.
+"""
+
+from __future__ import annotations
+
+import marshal
+import pickle
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from flintstream.common.keys import key_bytes, key_group, key_groups
+from flintstream.common.pickling import dumps
+from flintstream.common.serializer import TypeSerializer
+from flintstream.common.serializers import PickledSerializer, TypedSerializer
+from flintstream.runtime.state import ttl
+
+_VERSION = 2
+_FEW = 8
+"""For fewer keys than that, working out key groups one by one is faster."""
+_MARSHALLED = frozenset((int, str))
+_TELLING = frozenset((int, str, bytes))
+_NO_KEY, _WITH_KEY = b"\0", b"\1"
+_TIME = struct.Struct(">q")
+_LENGTH = struct.Struct(">I")
+
+PREFIX_BYTES = 4
+
+
+def group_prefix(group: int) -> bytes:
+    """What the stored keys of a key group begin with."""
+    return group.to_bytes(2, "big")
+
+
+def state_prefix(group: int, state: int) -> bytes:
+    """What the stored keys of a state in a key group begin with."""
+    return group_prefix(group) + state.to_bytes(2, "big")
+
+
+def after(prefix: bytes) -> bytes:
+    """The least stored key behind all that begin with a prefix."""
+    return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
+
+
+class KeyCodec:
+    """The stored keys of one state."""
+
+    def __init__(self, state: int, max_parallelism: int) -> None:
+        self._max_parallelism = max_parallelism
+        self.prefixes = [state_prefix(group, state) for group in range(max_parallelism)]
+
+    def encode(self, keys: Sequence[Any]) -> list[bytes]:
+        """The stored keys of keys."""
+        prefixes = self.prefixes
+        if len(keys) < _FEW:
+            return [prefixes[key_group(key, self._max_parallelism)] + key_bytes(key) for key in keys]
+        groups = key_groups(list(keys), self._max_parallelism)
+        if _MARSHALLED.issuperset(map(type, keys)):
+            write = marshal.dumps
+            return [prefixes[group] + write(key, _VERSION) for group, key in zip(groups, keys)]
+        return [prefixes[group] + key_bytes(key) for group, key in zip(groups, keys)]
+
+
+def decode_key(stored: bytes, value: bytes) -> Any:
+    """The key of a stored key and its value."""
+    if value[-1:] == _NO_KEY:
+        return marshal.loads(stored[PREFIX_BYTES:])
+    end = len(value) - 1 - _LENGTH.size
+    (length,) = _LENGTH.unpack_from(value, end)
+    return pickle.loads(value[end - length : end])
+
+
+class EntryCodec:
+    """The stored values of one state: of a kind, with a serialiser, and with times where its entries expire."""
+
+    def __init__(self, kind: str, serializer: TypeSerializer[Any], expires: bool) -> None:
+        self.kind = kind
+        self.serializer = serializer
+        self.expires = expires
+        self._whole = kind not in ("list", "map")
+        self._write, self._read, self._must_cut = _functions(serializer)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EntryCodec):
+            return NotImplemented
+        # Without times, an entry is written by its serialiser alone.
+        same_times = self.expires == other.expires and (self._whole == other._whole or not self.expires)
+        return same_times and self.serializer == other.serializer
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def encode(self, keys: list[Any], entries: list[Any]) -> list[bytes]:
+        """The stored values of entries; their keys go along where they have to."""
+        if self.expires:
+            values, times = ttl.without_times(self.kind, entries)
+            written = self._write(values)
+            if self._whole:
+                pack = _TIME.pack
+                written = [data + pack(time) for data, time in zip(written, times)]
+            else:
+                written = [data + _pack_times(stamps) for data, stamps in zip(written, times)]
+        else:
+            written = self._write(entries)
+        if _TELLING.issuperset(map(type, keys)):
+            return [data + _NO_KEY for data in written]
+        return [data + _key_part(key) for key, data in zip(keys, written)]
+
+    def decode(self, stored: list[bytes]) -> list[Any]:
+        """The entries of stored values."""
+        if not self.expires:
+            return self._read([data[: _end(data)] for data in stored] if self._must_cut else stored)
+        ends = list(map(_end, stored))
+        if self._whole:
+            unpack = _TIME.unpack_from
+            starts = [end - _TIME.size for end in ends]
+            times: list[Any] = [unpack(data, start)[0] for data, start in zip(stored, starts)]
+        else:
+            starts, times = [], []
+            for data, end in zip(stored, ends):
+                start, stamps = _unpack_times(data, end)
+                starts.append(start)
+                times.append(stamps)
+        values = self._read([data[:start] for data, start in zip(stored, starts)] if self._must_cut else stored)
+        return ttl.with_times(self.kind, values, times)
+
+    def last_used(self, stored: bytes) -> int:
+        """When an entry that expires, or the last part of it, was used."""
+        end = _end(stored)
+        if self._whole:
+            time: int = _TIME.unpack_from(stored, end - _TIME.size)[0]
+            return time
+        return max(_unpack_times(stored, end)[1])
+
+
+_Write = Callable[[list[Any]], list[bytes]]
+_Read = Callable[[list[bytes]], list[Any]]
+
+
+def _functions(serializer: TypeSerializer[Any]) -> tuple[_Write, _Read, bool]:
+    """What writes and reads values in bulk, and whether it must be given exactly the bytes of a value."""
+    if isinstance(serializer, PickledSerializer):
+        return _pickled, _unpickled, False
+    if isinstance(serializer, TypedSerializer):
+        marshalled = _Marshalled(serializer)
+        return marshalled.write, marshalled.read, False
+
+    def write(values: list[Any]) -> list[bytes]:
+        return [serializer.to_bytes(value, canonical=False) for value in values]
+
+    def read(stored: list[bytes]) -> list[Any]:
+        return list(map(serializer.from_bytes, stored))
+
+    return write, read, True
+
+
+class _Marshalled:
+    """Values of a declared type, packed as a column: as the serialiser writes one, but at a fraction of the cost."""
+
+    def __init__(self, serializer: TypedSerializer) -> None:
+        self._pack = serializer.pack_nullable
+        self._unpack = serializer.unpack_nullable
+
+    def write(self, values: list[Any]) -> list[bytes]:
+        write = marshal.dumps
+        return [write(packed, _VERSION) for packed in self._pack(values, False)]
+
+    def read(self, stored: list[bytes]) -> list[Any]:
+        return self._unpack(list(map(marshal.loads, stored)))
+
+
+def _pickled(values: list[Any]) -> list[bytes]:
+    write = pickle.dumps
+    try:
+        return [write(value, 5) for value in values]
+    except (AttributeError, TypeError, pickle.PicklingError):
+        return list(map(dumps, values))
+
+
+def _unpickled(stored: list[bytes]) -> list[Any]:
+    return list(map(pickle.loads, stored))
+
+
+def _pack_times(times: Iterable[int]) -> bytes:
+    stamps = list(times)
+    return struct.pack(f">{len(stamps)}q", *stamps) + _LENGTH.pack(len(stamps))
+
+
+def _unpack_times(data: bytes, end: int) -> tuple[int, tuple[int, ...]]:
+    end -= _LENGTH.size
+    (length,) = _LENGTH.unpack_from(data, end)
+    start = end - _TIME.size * length
+    return start, struct.unpack_from(f">{length}q", data, start)
+
+
+def _key_part(key: Any) -> bytes:
+    kind = type(key)
+    if kind in _TELLING or (kind is tuple and _TELLING.issuperset(map(type, key))):
+        return _NO_KEY
+    written = dumps(key)
+    return written + _LENGTH.pack(len(written)) + _WITH_KEY
+
+
+def _end(data: bytes) -> int:
+    """Where the pickled key, or in its place nothing, begins."""
+    end = len(data) - 1
+    if data[end]:
+        end -= _LENGTH.size
+        (length,) = _LENGTH.unpack_from(data, end)
+        end -= length
+    return end

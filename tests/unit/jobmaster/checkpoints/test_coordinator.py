@@ -1,0 +1,532 @@
+"""The checkpoint coordinator: when checkpoints are due, and what becomes of each, with slots that the test plays."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flintstream.jobmaster.checkpoints.coordinator import CheckpointFailedError
+from flintstream.jobmaster.checkpoints.store import FencedOffError, read_checkpoint
+from flintstream.runtime.checkpoint.pieces import RestoredOperators, read_piece
+from flintstream.runtime.checkpoint.storage import LocalStorage
+
+from .fake_slots import COUNT, SOURCE, START, Clock, FakeJob
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+def make(clock, tmp_path):
+    """Makes jobs that have begun their first attempt, in one directory."""
+    made = []
+
+    def make(**arguments: Any) -> FakeJob:
+        job = FakeJob(**{"directory": str(tmp_path / "checkpoints"), **arguments})
+        job.coordinator.begin_attempt()
+        made.append(job)
+        return job
+
+    yield make
+    for job in made:
+        job.coordinator.close(keep=True)
+
+
+@pytest.fixture
+def job(make):
+    return make()
+
+
+# --- when ---
+
+
+def test_a_checkpoint_is_due_an_interval_after_the_last_one_began(job, clock):
+    assert job.coordinator.next_due(1) == START + 10
+    assert not job.coordinator.is_due(1)
+    clock.now += 10
+    assert job.coordinator.is_due(1)
+    pending = job.begin()
+    clock.now += 3
+    job.answer(pending)
+    job.outcomes()
+    assert job.coordinator.next_due(2) == START + 20
+
+
+def test_an_idle_job_takes_none(job, clock):
+    clock.now += 100
+    assert job.coordinator.next_due(0) is None
+    assert not job.coordinator.is_due(0)
+    job.checkpoint()
+    clock.now += 100
+    assert job.coordinator.next_due(1) is None
+    assert not job.coordinator.is_due(1)
+    assert job.coordinator.is_due(2)
+
+
+def test_the_next_waits_until_the_last_has_ended(job, clock):
+    pending = job.begin()
+    clock.now += 100
+    assert job.coordinator.next_due(2) == pending.deadline
+    assert not job.coordinator.is_due(2)
+    job.answer(pending)
+    job.outcomes()
+    assert job.coordinator.is_due(2)
+
+
+def test_a_pause_is_kept_behind_the_last(make, clock):
+    job = make(min_pause=30.0)
+    pending = job.begin()
+    clock.now += 8
+    job.answer(pending)
+    job.outcomes()
+    assert job.coordinator.next_due(2) == START + 8 + 30
+
+
+def test_a_pause_is_kept_behind_one_that_failed(make, clock):
+    job = make(min_pause=30.0, tolerable_failures=1)
+    pending = job.begin()
+    clock.now += 8
+    job.decline(pending, 0)
+    job.outcomes()
+    assert job.coordinator.next_due(2) == START + 8 + 30
+
+
+def test_several_may_be_on_their_way(make, clock):
+    job = make(max_concurrent=2)
+    clock.now += 10
+    first = job.begin()
+    assert not job.coordinator.is_due(2)
+    clock.now += 10
+    assert not job.coordinator.is_due(1)
+    assert job.coordinator.is_due(2)
+    job.begin()
+    clock.now += 10
+    assert not job.coordinator.is_due(3)
+    job.answer(first)
+    job.outcomes()
+    assert job.coordinator.is_due(3)
+
+
+def test_a_hurried_checkpoint_does_not_wait_for_the_interval(job, clock):
+    job.coordinator.hurry()
+    assert not job.coordinator.is_due(0)
+    assert job.coordinator.is_due(1)
+    job.checkpoint()
+    clock.now += 1
+    assert not job.coordinator.is_due(2)
+
+
+def test_a_hurried_checkpoint_keeps_the_pause(make, clock):
+    job = make(min_pause=5.0)
+    job.checkpoint()
+    job.coordinator.hurry()
+    assert job.coordinator.next_due(2) == START + 5
+    clock.now += 5
+    assert job.coordinator.is_due(2)
+
+
+def test_a_job_without_an_interval_takes_none(make, clock):
+    job = make(interval=None)
+    job.coordinator.hurry()
+    clock.now += 1000
+    assert job.coordinator.next_due(1) is None
+    assert not job.coordinator.is_due(1)
+
+
+def test_a_savepoint_moves_no_checkpoint(job, clock, tmp_path):
+    clock.now += 10
+    job.begin(str(tmp_path / "savepoints"))
+    assert job.coordinator.is_due(2)
+
+
+# --- what becomes of it ---
+
+
+def test_a_checkpoint_is_complete_when_every_slot_has_answered(job):
+    pending = job.begin()
+    job.answer(pending, 1)
+    job.settle()
+    assert job.coordinator.outcomes() == []
+    assert job.wakes == 0
+    job.answer(pending, 0)
+    (outcome,) = job.outcomes()
+    assert outcome.completed
+    assert job.wakes == 1
+    assert pending.result.result() == job.coordinator.storage.locate("chk-1")
+    metadata, storage = read_checkpoint(pending.result.result())
+    assert (metadata.checkpoint_id, metadata.job_name, metadata.timestamp) == (1, "my job", int(START * 1000))
+    assert metadata.operators[SOURCE].source == b"position 1"
+    assert sorted(metadata.operators[COUNT].subtasks) == [0, 1]
+    assert metadata.operators[COUNT].uid == "count"
+    assert len(metadata.files()) == 4
+    for path in metadata.files():
+        assert storage.exists(path)
+
+
+def test_one_slot_that_declines_ends_a_checkpoint(job):
+    pending = job.begin()
+    job.answer(pending, 1)
+    job.decline(pending, 0, "no room")
+    (outcome,) = job.outcomes()
+    assert "no room" in str(outcome.error)
+    assert isinstance(pending.result.exception(), CheckpointFailedError)
+    assert job.files() == set()
+    assert job.kept() == []
+
+
+def test_a_late_answer_leaves_no_files(job):
+    pending = job.begin()
+    job.decline(pending, 0)
+    job.outcomes()
+    job.answer(pending, 1)
+    assert job.outcomes() == []
+    assert job.files() == set()
+    assert job.coordinator.storage.names() == ["attempt-1", "shared"]
+
+
+def test_what_takes_too_long_is_given_up_and_says_who_is_late(make, clock):
+    job = make(timeout=60.0)
+    pending = job.begin()
+    job.answer(pending, 0)
+    clock.now += 59
+    job.coordinator.expire()
+    assert job.outcomes() == []
+    assert job.coordinator.next_due(1) == START + 60
+    clock.now += 1
+    job.coordinator.expire()
+    (outcome,) = job.outcomes()
+    assert str(outcome.error) == "not complete after 60 s: slots 1 have not answered"
+    job.answer(pending, 1)
+    job.settle()
+    assert job.files() == set()
+    assert job.coordinator.next_due(1) == START + 60
+
+
+def test_an_answer_to_a_checkpoint_nobody_knows_is_left_alone(job):
+    pending = job.begin()
+    done = job.store(pending, 0)
+    job.answer(pending)
+    job.outcomes()
+    job.coordinator.acknowledge(done)
+    assert job.outcomes() == []
+    assert job.kept() == [1]
+
+
+def test_metadata_that_cannot_be_written_fail_the_checkpoint(job, monkeypatch):
+    pending = job.begin()
+    answers = [job.store(pending, slot) for slot in (0, 1)]
+
+    def full(self: LocalStorage, path: str, data: bytes) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "write", full)
+        for done in answers:
+            job.coordinator.acknowledge(done)
+        (outcome,) = job.outcomes()
+    assert "the disk is full" in str(outcome.error)
+    assert job.kept() == []
+    assert job.files() == set()
+    job.checkpoint()
+    assert job.kept() == [2]
+
+
+def failed(job: FakeJob) -> bool:
+    """Whether the job tolerates one more checkpoint that fails."""
+    job.decline(job.begin(), 0)
+    job.settle()
+    (outcome,) = job.coordinator.outcomes()
+    return job.coordinator.count(outcome)
+
+
+def test_failures_in_a_row_are_counted(make):
+    job = make(tolerable_failures=2)
+    assert failed(job)
+    assert failed(job)
+    job.checkpoint()
+    assert failed(job)
+    assert failed(job)
+    assert not failed(job)
+
+
+def test_no_failure_is_tolerated_unless_said(job):
+    assert not failed(job)
+
+
+def test_a_new_attempt_counts_failures_anew(make):
+    job = make(tolerable_failures=1)
+    assert failed(job)
+    job.coordinator.end_attempt()
+    job.coordinator.begin_attempt()
+    assert failed(job)
+    assert not failed(job)
+
+
+def test_a_checkpoint_for_commits_only_is_not_stored(make):
+    job = make(interval=None, directory=None)
+    pending = job.coordinator.begin(5, 2, {}, stored=False)
+    assert pending.target.storage is None
+    job.answer(pending)
+    (outcome,) = job.outcomes()
+    assert outcome.completed
+    assert job.kept() == []
+
+
+def test_the_memory_of_the_driver_is_enough_for_checkpoints(make):
+    job = make(directory=None)
+    first = job.checkpoint()
+    pending = job.checkpoint(base=first.checkpoint_id)
+    assert job.coordinator.storage is None
+    assert pending.result.result() == ""
+    assert job.kept() == [2]
+    latest = job.coordinator.store.latest
+    assert len(latest.operators[COUNT].subtasks[0].keyed) == 2
+
+
+# --- savepoints ---
+
+
+def test_a_savepoint_is_complete_in_itself_and_can_be_moved(job, tmp_path):
+    pending = job.begin(str(tmp_path / "savepoints"))
+    job.answer(pending)
+    (outcome,) = job.outcomes()
+    assert outcome.completed
+    location = pending.result.result()
+    assert os.path.basename(location).startswith("savepoint-ffffff-")
+    os.rename(location, tmp_path / "moved")
+    metadata, storage = read_checkpoint(str(tmp_path / "moved"))
+    assert metadata.savepoint
+    pieces = [piece for state in metadata.operators[COUNT].subtasks.values() for piece in state.pieces()]
+    assert all(len(read_piece(piece, storage)) == piece.size for piece in pieces)
+    assert job.kept() == []
+    assert job.files() == set()
+
+
+def test_savepoints_run_beside_checkpoints(job, tmp_path):
+    savepoint = job.begin(str(tmp_path / "savepoints"))
+    checkpoint = job.begin()
+    job.answer(checkpoint)
+    job.answer(savepoint)
+    assert [outcome.pending for outcome in job.outcomes()] == [checkpoint, savepoint]
+    assert job.kept() == [checkpoint.checkpoint_id]
+    assert job.base == checkpoint.checkpoint_id
+
+
+def test_a_savepoint_that_fails_costs_the_job_nothing(job, tmp_path):
+    pending = job.begin(str(tmp_path / "savepoints"))
+    job.answer(pending, 0)
+    job.decline(pending, 1)
+    job.settle()
+    (outcome,) = job.coordinator.outcomes()
+    assert not outcome.completed
+    assert job.coordinator.count(outcome)
+    job.answer(pending, 1)
+    job.settle()
+    assert os.listdir(tmp_path / "savepoints") == []
+    assert not failed(job)
+
+
+# --- what is kept ---
+
+
+def test_so_many_checkpoints_are_kept_as_said(make):
+    for retained in (1, 3):
+        job = make(retained=retained, job_id=str(retained) * 32)
+        for _ in range(5):
+            job.checkpoint(base=job.base)
+        assert job.kept() == list(range(6 - retained, 6))
+        assert job.files() == job.expected_files()
+        assert [name for name in job.coordinator.storage.names() if name.startswith("chk-")] == [
+            f"chk-{number}" for number in range(6 - retained, 6)
+        ]
+
+
+def test_what_changes_go_on_from_is_kept_until_they_are_stored(make):
+    """A checkpoint is on its way with changes since another, which is superseded meanwhile."""
+    job = make(max_concurrent=2)
+    first = job.checkpoint().checkpoint_id
+    second, third = job.begin(), job.begin()
+    job.answer(second)
+    job.outcomes()
+    assert job.kept() == [first, second.checkpoint_id]
+    job.answer(third, base=first)
+    (outcome,) = job.outcomes()
+    assert outcome.error is None
+    metadata, storage = read_checkpoint(third.result.result())
+    assert job.kept() == [third.checkpoint_id]
+    assert len(metadata.operators[COUNT].subtasks[0].keyed) == 2
+    restored = RestoredOperators(3, storage, metadata.operators)
+    assert [len(chain) for chain in restored.chains(COUNT, range(128))] == [2, 2]
+    assert job.files() == job.expected_files()
+
+
+def test_changes_since_a_checkpoint_that_is_gone_are_refused(job):
+    pending = job.begin()
+    job.answer(pending, base=77)
+    (outcome,) = job.outcomes()
+    assert str(outcome.error) == "checkpoint 77, which it goes on from, is gone"
+    assert job.files() == set()
+
+
+STEPS = st.lists(
+    st.sampled_from(
+        ["begin full", "begin changes", "begin changes", "answer", "answer", "answer", "decline", "restart"]
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=60)
+@given(steps=STEPS, retained=st.integers(1, 3), data=st.data())
+def test_the_files_on_the_disk_are_those_of_the_checkpoints_kept(tmp_path_factory, steps, retained, data):
+    with pytest.MonkeyPatch.context() as patch:
+        Clock(patch)
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        job = FakeJob(directory=str(tmp_path_factory.mktemp("run")), retained=retained, tolerable_failures=99)
+        job.coordinator.begin_attempt()
+        waiting: list[tuple[Any, int, int | None]] = []
+        for step in steps:
+            if step.startswith("begin"):
+                pending = job.begin()
+                base = job.base if step == "begin changes" else None
+                waiting += [(pending, slot, base) for slot in (0, 1)]
+            elif step == "answer" and waiting:
+                # A slot answers in order.
+                slot = data.draw(st.sampled_from(sorted({slot for _, slot, _ in waiting})))
+                answered = next(each for each in waiting if each[1] == slot)
+                waiting.remove(answered)
+                job.answer(answered[0], slot, base=answered[2])
+            elif step == "decline" and waiting:
+                pending, slot, _ = waiting.pop(0)
+                job.decline(pending, slot)
+            elif step == "restart":
+                job.coordinator.end_attempt()
+                job.coordinator.begin_attempt()
+                waiting, job.base = [], None
+            job.settle()
+            if data.draw(st.booleans()):
+                assert all("is gone" not in str(outcome.error) for outcome in job.outcomes())
+        job.coordinator.end_attempt()
+        job.settle()
+        assert job.files() == job.expected_files()
+        for metadata in job.coordinator.store.checkpoints:
+            restored = RestoredOperators(1, job.coordinator.storage, metadata.operators)
+            assert len(restored.chains(COUNT, range(128))) == 2
+        job.coordinator.close(keep=False)
+        assert not os.path.exists(job.coordinator.storage.root)
+
+
+# --- attempts ---
+
+
+def test_the_end_of_an_attempt_leaves_nothing_on_its_way(job, tmp_path):
+    checkpoint, savepoint = job.begin(), job.begin(str(tmp_path / "savepoints"))
+    job.answer(checkpoint, 0)
+    job.answer(savepoint, 1)
+    outcomes = job.coordinator.end_attempt()
+    assert [outcome.completed for outcome in outcomes] == [False, False]
+    for pending in (checkpoint, savepoint):
+        assert str(pending.result.exception()) == "the job has failed or ended"
+    job.answer(checkpoint, 1)
+    assert job.outcomes() == []
+    assert job.coordinator.next_due(1) is not None
+    assert job.kept() == []
+
+
+def test_what_completes_as_an_attempt_ends_is_told(job):
+    """The next attempt goes on from it, so what it contains will not come again."""
+    pending = job.begin()
+    job.answer(pending)
+    (outcome,) = job.coordinator.end_attempt()
+    assert outcome.completed and outcome.pending is pending
+    assert job.kept() == [1]
+
+
+def test_a_new_attempt_goes_on_from_what_is_kept(job):
+    job.checkpoint()
+    job.coordinator.end_attempt()
+    job.coordinator.begin_attempt(1)
+    assert job.coordinator.store.latest.checkpoint_id == 1
+    assert job.checkpoint().checkpoint_id == 2
+    assert job.kept() == [2]
+    assert job.files() == job.expected_files()
+
+
+def test_numbers_go_on_behind_the_checkpoint_that_was_restored(make):
+    job = make()
+    job.coordinator.begin_attempt(41)
+    assert job.begin().checkpoint_id == 42
+
+
+def test_numbers_go_on_behind_those_of_an_earlier_driver(make):
+    first = make()
+    for _ in range(3):
+        first.checkpoint()
+    unfinished = first.begin()
+    first.answer(unfinished, 0)
+    second = make()
+    assert second.begin().checkpoint_id == 5
+
+
+def test_a_second_driver_takes_over(make):
+    first = make(tolerable_failures=99)
+    first.checkpoint()
+    second = make()
+    metadata, _ = read_checkpoint(second.coordinator.storage.root)
+    assert metadata.checkpoint_id == 1
+    pending = first.begin()
+    mine = second.begin()
+    second.answer(mine)
+    assert [outcome.completed for outcome in second.outcomes()] == [True]
+    before = second.files()
+    first.answer(pending)
+    first.settle()
+    (outcome,) = first.coordinator.outcomes()
+    assert isinstance(outcome.error, FencedOffError)
+    assert "has attempt 2, and this is attempt 1" in str(outcome.error)
+    assert second.files() == before
+    with pytest.raises(FencedOffError):
+        first.coordinator.count(outcome)
+
+
+def test_a_driver_that_was_fenced_off_removes_nothing_of_the_other(make):
+    first = make()
+    first.checkpoint()
+    clash = first.begin()
+    second = make()
+    second.coordinator._next_id = clash.checkpoint_id
+    mine = second.begin()
+    assert mine.checkpoint_id == clash.checkpoint_id
+    second.answer(mine)
+    second.outcomes()
+    before = second.files()
+    first.answer(clash)
+    first.settle()
+    first.coordinator.end_attempt()
+    first.coordinator.close(keep=False)
+    assert second.files() == before
+    second.checkpoint(base=second.base)
+
+
+def test_the_same_driver_fences_its_earlier_attempts_off(job):
+    job.coordinator.begin_attempt()
+    job.coordinator.begin_attempt()
+    assert job.coordinator.storage.names() == ["attempt-1", "attempt-2", "attempt-3"]
+    job.checkpoint()
+
+
+def test_checkpoints_outlive_the_job_only_if_told(make):
+    for keep in (True, False):
+        job = make(job_id=("1" if keep else "2") * 32)
+        job.checkpoint()
+        before = job.files()
+        job.coordinator.end_attempt()
+        job.coordinator.close(keep)
+        assert job.files() == (before if keep else set())
+        assert os.path.exists(job.coordinator.storage.root) is keep

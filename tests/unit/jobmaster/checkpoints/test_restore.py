@@ -1,0 +1,120 @@
+"""What a job goes on from: stored state is matched to the operators of the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flintstream.graph import ExecutionGraph
+from flintstream.jobmaster.checkpoints.restore import RestoreError, restored_operators
+from flintstream.runtime.checkpoint.metadata import CheckpointMetadata, OperatorState, Piece, SubtaskState
+from flintstream.runtime.checkpoint.storage import LocalStorage
+
+from ...graph.programs import execution_graph, key_by, op, sink, source
+
+SOURCE = "Source: Words"
+STATE = SubtaskState(operator=Piece(1, 0, b"x"))
+
+
+def program(count_uid: str = "count", **settings: Any) -> ExecutionGraph:
+    """source -> key_by -> count -> sink, with uids for the source and the count."""
+    counted = op(key_by(source("Words", uid="words")), "Count", uid=count_uid, **settings)
+    return execution_graph(sink(counted))
+
+
+def savepoint(tmp_path: Path, graph: ExecutionGraph, stateful: tuple[str, ...] = (SOURCE, "Count")) -> str:
+    """A savepoint of a job with a graph."""
+    job = graph.job_graph
+    operators = {
+        node.operator_id: OperatorState(
+            node.name,
+            node.uid,
+            vertex.parallelism,
+            vertex.max_parallelism,
+            {0: STATE if node.name in stateful else SubtaskState()},
+        )
+        for vertex in job.vertices
+        for node in (job.nodes[node_id] for node_id in vertex.node_ids)
+    }
+    metadata = CheckpointMetadata(5, 0, "a" * 32, "my job", True, operators)
+    LocalStorage(str(tmp_path)).write("_metadata", metadata.to_bytes())
+    return str(tmp_path)
+
+
+def operator_id(graph: ExecutionGraph, name: str) -> str:
+    return next(node.operator_id for node in graph.job_graph.nodes.values() if node.name == name)
+
+
+def test_operators_find_their_state(tmp_path):
+    graph = program()
+    restored = restored_operators(savepoint(tmp_path, graph), graph, allow_unclaimed=False)
+    assert restored.checkpoint_id == 5
+    for name in (SOURCE, "Count"):
+        assert restored.operators[operator_id(graph, name)].subtasks == {0: STATE}
+
+
+def test_operators_find_their_state_in_another_parallelism(tmp_path):
+    location = savepoint(tmp_path, program(parallelism=2))
+    graph = program(parallelism=5)
+    restored = restored_operators(location, graph, allow_unclaimed=False)
+    assert restored.operators[operator_id(graph, "Count")].parallelism == 2
+
+
+def test_operators_with_a_uid_find_their_state_in_a_changed_program(tmp_path):
+    location = savepoint(tmp_path, program())
+    changed = op(op(source("Words", uid="words"), "Upper Case"), "Filter")
+    graph = execution_graph(sink(op(key_by(changed), "Count the words", uid="count")))
+    restored = restored_operators(location, graph, allow_unclaimed=False)
+    assert restored.operators[operator_id(graph, "Count the words")].subtasks == {0: STATE}
+    assert operator_id(graph, "Filter") not in restored.operators
+
+
+def test_unclaimed_state_is_refused_by_name(tmp_path):
+    location = savepoint(tmp_path, program())
+    with pytest.raises(
+        RestoreError,
+        match=rf"{location} has state that no operator of the program claims: 'Count' \(uid 'count'\)\. .*"
+        r"execution\.state-recovery\.ignore-unclaimed-state",
+    ):
+        restored_operators(location, program("another"), allow_unclaimed=False)
+
+
+def test_unclaimed_state_without_a_uid_is_refused_too(tmp_path):
+    location = savepoint(tmp_path, execution_graph(sink(op(op(source("Words", uid="words"), "A"), "B"))), ("A", "B"))
+    with pytest.raises(RestoreError, match=r"claims: 'A' \(no uid\), 'B' \(no uid\)\."):
+        restored_operators(location, execution_graph(sink(source("Words", uid="words"))), allow_unclaimed=False)
+
+
+def test_unclaimed_state_may_be_left(tmp_path):
+    location = savepoint(tmp_path, program())
+    graph = program("another")
+    restored = restored_operators(location, graph, allow_unclaimed=True)
+    assert restored.operators[operator_id(graph, SOURCE)].subtasks == {0: STATE}
+    assert operator_id(graph, "Count") not in restored.operators
+
+
+def test_an_operator_that_had_no_state_may_go(tmp_path):
+    location = savepoint(tmp_path, program(), (SOURCE,))
+    assert restored_operators(location, program("another"), allow_unclaimed=False).checkpoint_id == 5
+
+
+def test_another_maximum_parallelism_is_refused_by_the_name_of_the_operator(tmp_path):
+    location = savepoint(tmp_path, program(max_parallelism=128))
+    with pytest.raises(
+        RestoreError,
+        match=rf"operator 'Count': {location} was written with the maximum parallelism 128, and the program has 256.*"
+        r"set_max_parallelism\(128\)",
+    ):
+        restored_operators(location, program(max_parallelism=256), allow_unclaimed=False)
+
+
+def test_another_maximum_parallelism_is_fine_where_there_is_no_state(tmp_path):
+    location = savepoint(tmp_path, program(max_parallelism=128), (SOURCE,))
+    assert restored_operators(location, program(max_parallelism=256), allow_unclaimed=False).checkpoint_id == 5
+
+
+def test_a_place_without_a_checkpoint_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=rf"{tmp_path}/nothing is no checkpoint"):
+        restored_operators(str(tmp_path / "nothing"), program(), allow_unclaimed=True)

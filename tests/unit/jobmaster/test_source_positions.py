@@ -1,0 +1,218 @@
+"""Positions of sources: a run that goes on from one reads what the run before has not, and nothing twice."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flintstream.common.pickling import dumps
+from flintstream.jobmaster import sources as module
+from flintstream.jobmaster.source_factory import SourceFactory
+from flintstream.jobmaster.sources import SourceCoordinator, SplitCoordinator
+from flintstream.jobmaster.spark_sources import DataFrameCoordinator
+from flintstream.runtime.protocol import VertexReport
+from flintstream.runtime.source import Split, SplitReader, SplitSource
+from flintstream.spark.dataframe_source import BLOCK_RECORDS
+
+
+class Files(SplitSource):
+    """A directory: its files have so many records each."""
+
+    def __init__(self, records: dict[str, int], watched: bool = False) -> None:
+        self.records = records
+        self.bounded = not watched
+        self.discovery_interval = 5.0 if watched else None
+        self.looks = 0
+
+    def discover(self, parallelism: int, known: frozenset[str]) -> Iterable[Split]:
+        self.looks += 1
+        return [Split(name, f"content of {name}") for name in self.records if name not in known]
+
+    def create_reader(self, split: Split, position: Any) -> SplitReader:
+        raise NotImplementedError("the test reads by itself")
+
+
+class Reading:
+    """The subtasks of a source, and what they have read."""
+
+    def __init__(self, source: Files, parallelism: int, position: bytes | None = None) -> None:
+        self.source = source
+        self.coordinator = SplitCoordinator(0, "Files", parallelism, source)
+        if position is not None:
+            self.coordinator.resume(pickle.loads(position))
+        self.coordinator.start()
+        self.splits: list[dict[str, int]] = [{} for _ in range(parallelism)]
+        self.read: list[tuple[str, int]] = []
+        self.complete = False
+
+    def epoch(self, records: int = 1) -> None:
+        """Each subtask reads so many records of each of its files."""
+        work = self.coordinator.work(100)
+        self.complete = work.complete
+        for subtask, dealt in work.splits.items():
+            for split, place in dealt:
+                assert split.content == f"content of {split.split_id}"
+                self.splits[subtask][split.split_id] = place or 0
+        for places in self.splits:
+            for name, place in list(places.items()):
+                end = min(place + records, self.source.records[name])
+                self.read += [(name, number) for number in range(place, end)]
+                places[name] = end
+                if end == self.source.records[name]:
+                    del places[name]
+        self.coordinator.epoch_done(
+            [VertexReport(0, index, 0, 0, False, positions=dict(places)) for index, places in enumerate(self.splits)]
+        )
+
+    def position(self) -> bytes:
+        return dumps(self.coordinator.position())
+
+
+def everything(records: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted((name, number) for name, count in records.items() for number in range(count))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = SimpleNamespace(seconds=1000.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now.seconds))
+    return now
+
+
+@given(
+    counts=st.lists(st.integers(1, 5), max_size=6),
+    parallelism=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    epochs=st.lists(st.integers(0, 3), min_size=4, max_size=4),
+    records=st.integers(1, 3),
+)
+def test_each_record_of_a_bounded_source_is_read_once_over_all_runs(counts, parallelism, epochs, records):
+    source = Files({f"file {number}": count for number, count in enumerate(counts)})
+    position, read = None, []
+    for run, (subtasks, length) in enumerate(zip(parallelism, epochs)):
+        reading = Reading(source, subtasks, position)
+        for _ in range(20 if run == len(parallelism) - 1 else length):
+            reading.epoch(records)
+        position = reading.position()
+        read += reading.read
+    assert sorted(read) == everything(source.records)
+    assert reading.complete
+    assert source.looks == 1
+
+
+def test_a_position_is_the_same_before_and_after_it_was_resumed():
+    source = Files({"a": 3, "b": 5})
+    reading = Reading(source, 2)
+    first = reading.position()
+    assert pickle.loads(Reading(source, 1, first).position()) == pickle.loads(first)
+    reading.epoch(2)
+    again = Reading(source, 3, reading.position())
+    assert pickle.loads(again.position()) == pickle.loads(reading.position())
+
+
+def test_files_left_are_dealt_to_all_subtasks_of_the_next_run():
+    source = Files(dict.fromkeys("abcdef", 10))
+    reading = Reading(source, 1)
+    reading.epoch()
+    again = Reading(source, 3, reading.position())
+    again.epoch()
+    assert [len(places) for places in again.splits] == [2, 2, 2]
+    assert {place for places in again.splits for place in places.values()} == {2}
+
+
+def test_files_that_came_while_nothing_ran_are_found_and_those_read_are_not_read_again(clock):
+    source = Files({"read": 1, "begun": 3}, watched=True)
+    reading = Reading(source, 2)
+    reading.epoch(2)
+    position = reading.position()
+    source.records["new"] = 2
+    again = Reading(source, 1, position)
+    assert not again.complete
+    for _ in range(3):
+        again.epoch()
+    assert sorted(again.read) == [("begun", 2), ("new", 0), ("new", 1)]
+    source.records["newer"] = 1
+    clock.seconds += 5
+    assert again.coordinator.next_due() == 0.0
+    again.epoch()
+    assert again.read[-1] == ("newer", 0)
+    assert pickle.loads(again.position())["left"] == {}
+    assert sorted(pickle.loads(again.position())["known"]) == ["begun", "new", "newer", "read"]
+
+
+def test_a_file_found_and_not_dealt_yet_is_in_the_position(clock):
+    source = Files({"first": 1}, watched=True)
+    reading = Reading(source, 1)
+    reading.epoch()
+    source.records["second"] = 2
+    clock.seconds += 5
+    assert reading.coordinator.next_due() == 0.0
+    again = Reading(source, 1, reading.position())
+    again.epoch(2)
+    assert again.read == [("second", 0), ("second", 1)]
+
+
+def test_a_source_of_a_function_has_no_position_on_the_driver():
+    coordinator = SourceCoordinator(0, "Numbers", 2)
+    assert coordinator.position() is None
+    assert not coordinator.waits_for_checkpoint
+    factory = SourceFactory(None, False)
+    made = factory.make(0, "Numbers", "a", (0, 1), object(), lambda: None, lambda error: None)
+    assert type(made) is SourceCoordinator
+    factory.close()
+
+
+# --- DataFrames ---
+
+
+class Blocks:
+    """What Spark has made of a DataFrame: so many blocks in each partition."""
+
+    def __init__(self, counts: dict[int, int]) -> None:
+        self.counts = Counter(counts)
+        self.blocks = self
+
+    def where(self, condition: str) -> str:
+        return condition
+
+
+def frame(counts: dict[int, int], parallelism: int = 2, position: Any = None) -> DataFrameCoordinator:
+    coordinator = DataFrameCoordinator(0, "Orders", parallelism, lambda: Blocks(counts))  # type: ignore[arg-type, return-value]
+    if position is not None:
+        coordinator.resume(pickle.loads(dumps(position)))
+    coordinator.start()
+    return coordinator
+
+
+def test_a_frame_goes_on_behind_the_blocks_that_were_read():
+    first = frame({0: 3, 1: 2})
+    first.work(BLOCK_RECORDS)
+    assert first.reader() == "seq >= 0 AND seq < 1"
+    again = frame({0: 3, 1: 2}, 1, first.position())
+    assert again.next_due() == 0.0
+    work = again.work(10 * BLOCK_RECORDS)
+    assert again.reader() == "seq >= 1 AND seq < 3"
+    assert work.complete
+    assert sorted(split.split_id for split, _ in work.splits[0]) == ["0", "1"]
+
+
+def test_a_frame_that_was_read_to_its_end_is_complete_at_once():
+    first = frame({0: 1})
+    assert first.work(BLOCK_RECORDS).complete
+    again = frame({0: 1}, 2, first.position())
+    assert again.next_due() is None
+    assert again.work(BLOCK_RECORDS).complete
+    assert again.reader() is None
+
+
+@pytest.mark.parametrize("changed", [{0: 3}, {0: 3, 1: 3}, {0: 3, 1: 2, 2: 1}, {}])
+def test_a_frame_that_has_changed_is_refused_by_name(changed):
+    position = frame({0: 3, 1: 2}).position()
+    with pytest.raises(ValueError, match=r"source 'Orders': the DataFrame has other partitions or numbers of rows"):
+        frame(changed, 2, position)

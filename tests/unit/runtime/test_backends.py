@@ -1,0 +1,338 @@
+"""Both state backends against plain Python objects: any calls, over blocks, evictions, snapshots and restores."""
+
+from __future__ import annotations
+
+import copy
+import random
+import tempfile
+from collections import namedtuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flintstream.common import Row, Types
+from flintstream.common.keys import key_group
+from flintstream.datastream import AggregateFunction
+from flintstream.datastream.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from flintstream.runtime.state.backend import KeyedStateBackend
+from flintstream.runtime.state.operator_state import OperatorStateBackend
+from flintstream.runtime.state.rocksdb import RocksDBKeyedStateBackend
+from flintstream.runtime.state.rocksdb_options import RocksDBOptions
+from flintstream.runtime.state.snapshot import restore_snapshots, take_snapshot
+from flintstream.testing.backends import HASHMAP, ROCKSDB, make_backend
+
+pytestmark = pytest.mark.usefixtures("state_backend")
+
+GROUPS = 16
+KEYS = [0, 1, -7, 1 << 70, "", "a", "b", ("a", 1), (1, ("x",)), 2.5, b"bytes"]
+
+
+class Mean(AggregateFunction):
+    def create_accumulator(self) -> Any:
+        return [0, 0]
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        accumulator[0] += value
+        accumulator[1] += 1
+        return accumulator
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return [acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]]
+
+
+DESCRIPTORS: list[Any] = [
+    ValueStateDescriptor("value", Types.LONG()),
+    ValueStateDescriptor("object", Types.PICKLED_BYTE_ARRAY()),
+    ListStateDescriptor("list", Types.LONG()),
+    MapStateDescriptor("map", Types.STRING(), Types.LONG()),
+    ReducingStateDescriptor("reducing", lambda a, b: a + b, Types.LONG()),
+    AggregatingStateDescriptor("mean", Mean(), Types.PICKLED_BYTE_ARRAY()),
+]
+
+
+class Plain:
+    """All states of a key as a person would write them."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.object: Any = None
+        self.list: list[int] = []
+        self.map: dict[str, int] = {}
+        self.reducing: Any = None
+        self.mean: list[int] = []
+
+    def seen(self) -> list[Any]:
+        mean = sum(self.mean) / len(self.mean) if self.mean else None
+        return [self.value, self.object, self.list, self.map, self.reducing, mean]
+
+    def do(self, call: str, number: int) -> None:
+        if call == "set":
+            self.value, self.object = number, [number]
+        elif call == "change in place":
+            if self.object is not None:
+                self.object.append(number)
+        elif call == "add":
+            self.list = [*self.list, number]
+            self.map = {**self.map, str(number): number}
+            self.reducing = number + (self.reducing or 0)
+            self.mean = [*self.mean, number]
+        elif call == "remove from map":
+            self.map = {name: each for name, each in self.map.items() if name != str(number)}
+        else:
+            self.__init__()  # type: ignore[misc]
+
+
+class Stored:
+    """All states of a backend."""
+
+    def __init__(self, backend: KeyedStateBackend) -> None:
+        self.backend = backend
+        self.states = {each.name: backend.state_of(each) for each in DESCRIPTORS}
+
+    def at(self, key: Any) -> dict[str, Any]:
+        self.backend.current_key = key
+        return self.states
+
+    def seen(self, key: Any) -> list[Any]:
+        states = self.at(key)
+        return [
+            states["value"].value(),
+            copy.copy(states["object"].value()),
+            list(states["list"]),
+            dict(states["map"].items()),
+            states["reducing"].get(),
+            states["mean"].get(),
+        ]
+
+    def do(self, key: Any, call: str, number: int) -> None:
+        states = self.at(key)
+        if call == "set":
+            states["value"].update(number)
+            states["object"].update([number])
+        elif call == "change in place":
+            found = states["object"].value()
+            if found is not None:
+                found.append(number)
+        elif call == "add":
+            states["list"].add(number)
+            states["map"].put(str(number), number)
+            states["reducing"].add(number)
+            states["mean"].add(number)
+        elif call == "remove from map":
+            states["map"].remove(str(number))
+        else:
+            for state in states.values():
+                state.clear()
+
+
+calls = st.tuples(
+    st.sampled_from(KEYS),
+    st.sampled_from(["set", "change in place", "add", "remove from map", "clear", "read"]),
+    st.integers(-3, 3),
+)
+blocks = st.lists(
+    st.tuples(
+        st.sampled_from(["touched", "touched behind", "evicted", "evicted", "restored", "other backend", "checkpoint"]),
+        st.lists(calls, max_size=12),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=60)
+@given(blocks)
+def test_any_blocks_of_calls_equal_those_on_plain_objects(
+    state_backend: str, blocks: list[tuple[str, list[tuple[Any, str, int]]]]
+) -> None:
+    stored = Stored(make_backend(state_backend, "my operator", GROUPS, lambda: 0))
+    plain = {key: Plain() for key in KEYS}
+    for before, block in blocks:
+        stored = border(stored, before, state_backend)
+        keys = [key for key, _, _ in block]
+        if before != "touched behind":
+            stored.backend.touch(keys)
+        for key, call, number in block:
+            if call != "read":
+                stored.do(key, call, number)
+                plain[key].do(call, number)
+            assert stored.seen(key) == plain[key].seen()
+        if before == "touched behind":
+            stored.backend.touch(keys)
+    check_all(stored, plain)
+    stored.backend.close()
+
+
+def border(stored: Stored, kind: str, state_backend: str) -> Stored:
+    """What happens between two blocks."""
+    backend = stored.backend
+    if kind == "evicted" and isinstance(backend, RocksDBKeyedStateBackend):
+        for table in backend._tables.values():
+            table.evict(1.0, set())
+    if kind == "checkpoint" and isinstance(backend, RocksDBKeyedStateBackend):
+        return Stored(through_checkpoint(backend))
+    if kind in ("restored", "other backend"):
+        other = ROCKSDB if state_backend == HASHMAP else HASHMAP
+        made = restored_from([backend], state_backend if kind == "restored" else other)
+        backend.close()
+        return Stored(made)
+    return stored
+
+
+def through_checkpoint(backend: RocksDBKeyedStateBackend) -> KeyedStateBackend:
+    with tempfile.TemporaryDirectory() as directory:
+        checkpoint = backend.checkpoint(str(Path(directory) / "chk-1"))
+        backend.close()
+        made = make_backend(ROCKSDB, "my operator", GROUPS, lambda: 0)
+        assert isinstance(made, RocksDBKeyedStateBackend)
+        made.restore([checkpoint])
+    return made
+
+
+def restored_from(backends: list[KeyedStateBackend], kind: str, key_groups: range | None = None) -> KeyedStateBackend:
+    """A backend with what others hold, through snapshots."""
+    taken = [take_snapshot(each, OperatorStateBackend("my operator"), ([], [])) for each in backends]
+    made = make_backend(kind, "my operator", GROUPS, lambda: 0, key_groups)
+    restore_snapshots([[each] for each in taken], made, OperatorStateBackend("my operator"), 0, 1)
+    return made
+
+
+def check_all(stored: Stored, plain: dict[Any, Plain]) -> None:
+    for key, expected in plain.items():
+        assert stored.seen(key) == expected.seen()
+    with_value = {key for key, each in plain.items() if each.value is not None}
+    backend = stored.backend
+    assert set(backend.keys("value")) == with_value
+    assert dict(backend.table("value")) == dict(backend.table("value").items())
+    assert len(backend.table("value")) == len(with_value)
+    by_group = backend.by_key_group("value")
+    assert {key for entries in by_group.values() for key in entries} == with_value
+    assert all(key_group(key, GROUPS) == group for group, entries in by_group.items() for key in entries)
+    assert {group: content["value"] for group, content in backend.groups() if "value" in content} == by_group
+    applied: list[Any] = []
+    backend.apply_to_all_keys(DESCRIPTORS[0], lambda key, state: applied.append((key, state.value())))
+    assert dict(applied) == {key: plain[key].value for key in with_value}
+    assert len(applied) == len(with_value)
+
+
+# --- keys ---
+
+
+class Colour(Enum):
+    RED = 1
+
+
+@dataclass(frozen=True)
+class Place:
+    name: str
+
+
+Named = namedtuple("Named", ["x"])
+ODD_KEYS = [
+    True,
+    1.5,
+    Decimal("2.5"),
+    Named(1),
+    Place("here"),
+    Colour.RED,
+    date(2024, 1, 2),
+    Row(1, "x"),
+    (Place("a"),),
+]
+
+
+@pytest.mark.parametrize("key", ODD_KEYS, ids=repr)
+def test_a_key_of_any_type_comes_back_as_it_was(key: Any, state_backend: str) -> None:
+    backend = make_backend(state_backend, "my operator", GROUPS, lambda: 0)
+    state = backend.value_state(DESCRIPTORS[0])
+    backend.touch([key])
+    backend.current_key = key
+    state.update(5)
+    (found,) = backend.keys("value")
+    assert found == key
+    assert type(found) is type(key)
+    made = restored_from([backend], state_backend)
+    assert made.table("value") == {key: 5}
+
+
+def test_equal_keys_share_their_state(state_backend: str) -> None:
+    backend = make_backend(state_backend, "my operator", GROUPS, lambda: 0)
+    state = backend.value_state(DESCRIPTORS[0])
+    for number, key in enumerate([1, 1.0, True, Decimal(1)]):
+        backend.touch([key])
+        backend.current_key = key
+        assert state.value() == (number or None)
+        state.update(number + 1)
+        if isinstance(backend, RocksDBKeyedStateBackend):
+            backend.table("value").evict(1.0, set())
+
+
+# --- many keys ---
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[RocksDBKeyedStateBackend]:
+    """A RocksDB backend with room for a few thousand entries in its cache."""
+    options = RocksDBOptions(memory=1 << 20)
+    backend = RocksDBKeyedStateBackend("my operator", 128, lambda: 0, None, str(tmp_path / "db"), options)
+    yield backend
+    backend.close()
+
+
+def test_many_more_keys_than_fit_into_the_cache(small: RocksDBKeyedStateBackend) -> None:
+    count, seen = (small.state_of(DESCRIPTORS[index]) for index in (0, 2))
+    expected: dict[int, list[int]] = {}
+    chosen = random.Random(7)
+    for block in range(60):
+        keys = [chosen.randrange(30_000) for _ in range(1000)]
+        small.touch(keys)
+        for key in keys:
+            small.current_key = key
+            count.update((count.value() or 0) + 1)
+            seen.add(block)
+            expected.setdefault(key, []).append(block)
+        assert sum(table.size for table in small._tables.values()) < 2 << 20
+    assert dict(small.table("list").items()) == expected
+    assert dict(small.table("value").items()) == {key: len(blocks) for key, blocks in expected.items()}
+
+
+def test_a_table_that_is_not_used_is_not_fetched(small: RocksDBKeyedStateBackend) -> None:
+    used, unused = (small.state_of(DESCRIPTORS[index]) for index in (0, 2))
+    for key in range(20_000):
+        small.current_key = key
+        used.update(key)
+        unused.add(key)
+    small.table("value").flush()
+    small.table("list").flush()
+    small.table("value").evict(1.0, set())
+    small.table("list").evict(1.0, set())
+    for start in range(0, 20_000, 2000):
+        keys = list(range(start, start + 2000))
+        small.touch(keys)
+        for key in keys:
+            small.current_key = key
+            assert used.value() == key
+    assert len(small.table("list")._live) < 2100, "of one block, until it was seen that nobody reads it"
+    keys = list(range(2000))
+    for _ in range(3):
+        small.touch(keys)
+        for key in keys:
+            small.current_key = key
+            assert list(unused) == [key]
+    assert small.table("list")._wanted

@@ -1,0 +1,441 @@
+"""What only the RocksDB backend has: options, checkpoints by file, its own clean-up."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flintstream.common import Types
+from flintstream.common.keys import key_group, key_group_range
+from flintstream.common.serializer import TypeSerializer
+from flintstream.common.time import Time
+from flintstream.datastream import KeyedProcessFunction
+from flintstream.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from flintstream.runtime.state.backend import StateMigrationException
+from flintstream.runtime.state.rocksdb import RocksDBKeyedStateBackend
+from flintstream.runtime.state.rocksdb_checkpoint import RocksDBCheckpoint
+from flintstream.runtime.state.rocksdb_options import RocksDBOptions
+from flintstream.runtime.state.rocksdb_store import slot_memory
+from flintstream.testing import OneInputOperatorHarness
+
+GROUPS = 32
+COUNT = ValueStateDescriptor("count", Types.LONG())
+SEEN = ListStateDescriptor("seen", Types.STRING())
+Make = Callable[..., RocksDBKeyedStateBackend]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Any:
+    """Makes backends that are closed behind the test."""
+    made: list[RocksDBKeyedStateBackend] = []
+
+    def make(key_groups: range | None = None, clock: Callable[[], int] = lambda: 0) -> RocksDBKeyedStateBackend:
+        directory = str(tmp_path / f"db-{len(made)}")
+        made.append(
+            RocksDBKeyedStateBackend(
+                "my operator", GROUPS, clock, key_groups, directory, RocksDBOptions(memory=1 << 20)
+            )
+        )
+        return made[-1]
+
+    yield make
+    for backend in made:
+        backend.close()
+
+
+def count_up(backend: RocksDBKeyedStateBackend, keys: Any) -> None:
+    keys = list(keys)
+    state = backend.value_state(COUNT)
+    backend.touch(keys)
+    for key in keys:
+        backend.current_key = key
+        state.update((state.value() or 0) + 1)
+
+
+def counts(backend: RocksDBKeyedStateBackend) -> dict[Any, Any]:
+    backend.value_state(COUNT)
+    return dict(backend.table("count").items())
+
+
+def evict(backend: RocksDBKeyedStateBackend) -> None:
+    for table in backend._tables.values():
+        table.evict(1.0, set())
+
+
+class TestOptions:
+    def test_of_flink(self) -> None:
+        options = RocksDBOptions.from_configuration(
+            {
+                "state.backend.rocksdb.memory.fixed-per-slot": "100mb",
+                "state.backend.rocksdb.memory.write-buffer-ratio": "0.2",
+                "state.backend.rocksdb.writebuffer.size": "8 mb",
+                "state.backend.rocksdb.writebuffer.count": "3",
+                "state.backend.rocksdb.block.blocksize": "16kb",
+                "state.backend.rocksdb.thread.num": "1",
+                "state.backend.rocksdb.compaction.style": "universal",
+                "state.backend.rocksdb.use-bloom-filter": "false",
+                "state.backend.rocksdb.localdir": "/disk1,file:///disk2",
+                "state.backend.rocksdb.metrics.block-cache-usage": "true",
+                "state.backend.type": "rocksdb",
+            }
+        )
+        assert options == RocksDBOptions(
+            memory=100 << 20,
+            write_buffer_ratio=0.2,
+            write_buffer_size=8 << 20,
+            write_buffers=3,
+            block_size=16 << 10,
+            threads=1,
+            compaction_style="UNIVERSAL",
+            bloom_bits=0,
+            storage_paths=("/disk1", "/disk2"),
+        )
+        assert options.entry_cache_bytes == 50 << 20
+        assert options.write_buffer_bytes == 10 << 20
+        assert options.block_cache_bytes == 40 << 20
+
+    def test_the_paths_are_taken_in_turn(self) -> None:
+        options = RocksDBOptions(storage_paths=("/a", "/b"))
+        assert [options.storage_path(subtask, "/tmp") for subtask in range(3)] == ["/a", "/b", "/a"]
+        assert RocksDBOptions().storage_path(0, "/tmp") == "/tmp"
+
+    @pytest.mark.parametrize(
+        "name", ["DEFAULT", "SPINNING_DISK_OPTIMIZED", "SPINNING_DISK_OPTIMIZED_HIGH_MEM", "FLASH_SSD_OPTIMIZED"]
+    )
+    def test_predefined_ones_can_be_changed(self, name: str, tmp_path: Path) -> None:
+        given = {"state.backend.rocksdb.predefined-options": name, "state.backend.rocksdb.block.cache-size": "1mb"}
+        options = RocksDBOptions.from_configuration(given)
+        assert options == replace(RocksDBOptions.predefined(name), block_cache=1 << 20)
+        backend = RocksDBKeyedStateBackend("my operator", GROUPS, lambda: 0, None, str(tmp_path / "db"), options)
+        count_up(backend, [1, 1])
+        evict(backend)
+        assert counts(backend) == {1: 2}
+        backend.close()
+
+    @pytest.mark.parametrize(
+        ("key", "value", "message"),
+        [
+            ("memory.fixed-per-slot", "much", "'much' of 'state.backend.rocksdb.memory.fixed-per-slot'"),
+            ("memory.fixed-per-slot", "10 kb", "'state.backend.rocksdb.memory.fixed-per-slot' must be at least 1 mb"),
+            ("memory.write-buffer-ratio", "1.5", "between 0 and 1, got 1.5"),
+            ("compaction.style", "FIFO", "'state.backend.rocksdb.compaction.style' must be one of LEVEL, UNIVERSAL"),
+            ("predefined-options", "FAST", "'state.backend.rocksdb.predefined-options' must be one of DEFAULT"),
+            ("localdir", "here", "absolute local directories, got 'here'"),
+            ("thread.num", "0", "'state.backend.rocksdb.thread.num' must be at least 1, got 0"),
+            ("blok.cache-size", "1mb", "'state.backend.rocksdb.blok.cache-size' is set to '1mb', and is no option"),
+        ],
+    )
+    def test_mistakes_are_told(self, key: str, value: str, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            RocksDBOptions.from_configuration({f"state.backend.rocksdb.{key}": value})
+
+    def test_backends_of_a_slot_share_the_memory(self, make: Make) -> None:
+        first = make()
+        memory = slot_memory(RocksDBOptions(memory=1 << 20))
+        whole = memory.entry_bytes
+        second = make()
+        assert memory.entry_bytes * 2 == whole
+        second.close()
+        assert memory.entry_bytes == whole
+        count_up(first, [1])
+
+
+class TestCheckpoints:
+    def take(self, backend: RocksDBKeyedStateBackend, place: Path) -> RocksDBCheckpoint:
+        return backend.checkpoint(str(place))
+
+    def test_files_that_never_change_have_an_identity(self, make: Make, tmp_path: Path) -> None:
+        backend = make()
+        count_up(backend, range(100))
+        first = self.take(backend, tmp_path / "chk-1")
+        count_up(backend, range(5))
+        second = self.take(backend, tmp_path / "chk-2")
+        kept, new = ({file.identity for file in each.files} - {None} for each in (first, second))
+        assert len(kept) == 1
+        assert kept < new, "the file of the first checkpoint is in the second one too"
+        assert {file.name for file in first.files} == set(os.listdir(tmp_path / "chk-1"))
+        assert all((file.identity is not None) == file.name.endswith(".sst") for file in second.files)
+
+    def test_a_restored_backend_goes_on_with_the_same_files(self, make: Make, tmp_path: Path) -> None:
+        backend = make()
+        count_up(backend, range(100))
+        taken = self.take(backend, tmp_path / "chk-1")
+        after = make()
+        after.restore([taken])
+        count_up(after, range(5))
+        again = self.take(after, tmp_path / "chk-2")
+        identities = [{file.identity for file in each.files} - {None} for each in (taken, again)]
+        assert identities[0] < identities[1]
+        other = make()
+        other.restore([taken])
+        count_up(other, range(5))
+        elsewhere = self.take(other, tmp_path / "chk-3")
+        assert {file.identity for file in elsewhere.files} & (identities[1] - identities[0]) == set(), (
+            "files of one name in two databases are not the same"
+        )
+
+    def test_is_not_changed_by_what_follows(self, make: Make, tmp_path: Path) -> None:
+        backend = make()
+        count_up(backend, range(100))
+        taken = self.take(backend, tmp_path / "chk-1")
+        for _ in range(3):
+            count_up(backend, range(100))
+            evict(backend)
+        backend.close()
+        for _ in range(2):
+            after = make()
+            after.restore([taken])
+            count_up(after, [0])
+            assert counts(after) == {0: 2, **dict.fromkeys(range(1, 100), 1)}
+
+    @pytest.mark.parametrize(("before", "now"), [(1, 1), (1, 3), (3, 1), (2, 3), (3, 2), (4, 4)])
+    def test_restored_in_any_parallelism(self, before: int, now: int, make: Make, tmp_path: Path) -> None:
+        keys = [*range(200), *(f"key {number}" for number in range(200))]
+        taken = []
+        for subtask in range(before):
+            groups = key_group_range(GROUPS, before, subtask)
+            backend = make(groups)
+            if subtask % 2:
+                backend.list_state(SEEN)  # So that subtasks have different numbers for their states.
+            count_up(backend, [key for key in keys if key_group(key, GROUPS) in groups])
+            seen = backend.list_state(SEEN)
+            backend.current_key = next(key for key in keys if key_group(key, GROUPS) in groups)
+            seen.add(f"subtask {subtask}")
+            taken.append(self.take(backend, tmp_path / f"chk-{subtask}"))
+        found: dict[Any, Any] = {}
+        texts: list[Any] = []
+        for subtask in range(now):
+            groups = key_group_range(GROUPS, now, subtask)
+            backend = make(groups)
+            backend.restore(taken)
+            mine = counts(backend)
+            assert all(key_group(key, GROUPS) in groups for key in mine)
+            assert not mine.keys() & found.keys()
+            found.update(mine)
+            backend.list_state(SEEN)
+            texts += backend.table("seen").values()
+            count_up(backend, mine)
+            assert counts(backend) == dict.fromkeys(mine, 2)
+        assert found == dict.fromkeys(keys, 1)
+        assert sorted(texts) == [[f"subtask {subtask}"] for subtask in range(before)]
+
+    def test_what_moved_away_and_was_removed_there_does_not_come_back(self, make: Make, tmp_path: Path) -> None:
+        whole = make()
+        count_up(whole, range(100))
+        taken = [self.take(whole, tmp_path / "chk-1")]
+        halves = []
+        for subtask in range(2):
+            groups = key_group_range(GROUPS, 2, subtask)
+            backend = make(groups)
+            backend.restore(taken)
+            if subtask:
+                backend.value_state(COUNT)
+                backend.table("count").clear()
+            else:
+                count_up(backend, [key for key in range(100) if key_group(key, GROUPS) in groups])
+            halves.append(self.take(backend, tmp_path / f"chk-2-{subtask}"))
+        after = make()
+        after.restore(halves)
+        first = key_group_range(GROUPS, 2, 0)
+        assert counts(after) == {key: 2 for key in range(100) if key_group(key, GROUPS) in first}
+
+    def test_state_that_nobody_asks_for_is_kept(self, make: Make, tmp_path: Path) -> None:
+        backend = make()
+        count_up(backend, range(10))
+        between = make()
+        between.restore([self.take(backend, tmp_path / "chk-1")])
+        after = make()
+        after.restore([self.take(between, tmp_path / "chk-2")])
+        assert counts(after) == dict.fromkeys(range(10), 1)
+
+    def test_an_empty_one(self, make: Make, tmp_path: Path) -> None:
+        taken = self.take(make(), tmp_path / "chk-1")
+        after = make()
+        after.restore([taken])
+        count_up(after, [1])
+        assert counts(after) == {1: 1}
+
+    def test_restoring_too_late_is_refused(self, make: Make, tmp_path: Path) -> None:
+        backend = make()
+        count_up(backend, range(10))
+        taken = self.take(backend, tmp_path / "chk-1")
+        with pytest.raises(RuntimeError, match="operator 'my operator': state was used before"):
+            backend.restore([taken])
+
+
+class TestTypes:
+    def restored(self, make: Make, tmp_path: Path) -> RocksDBKeyedStateBackend:
+        backend = make()
+        count_up(backend, [1, 2, 2])
+        after = make()
+        after.restore([backend.checkpoint(str(tmp_path / "chk-1"))])
+        return after
+
+    def test_entries_are_written_anew_for_another_type(self, make: Make, tmp_path: Path) -> None:
+        after = self.restored(make, tmp_path)
+        state = after.value_state(ValueStateDescriptor("count", Types.PICKLED_BYTE_ARRAY()))
+        after.current_key = 2
+        assert state.value() == 2
+        state.update("two")
+        evict(after)
+        assert dict(after.table("count").items()) == {1: 1, 2: "two"}
+
+    def test_another_kind_is_refused(self, make: Make, tmp_path: Path) -> None:
+        after = self.restored(make, tmp_path)
+        with pytest.raises(StateMigrationException, match="state 'count' was a value state, and is a list state now"):
+            after.list_state(ListStateDescriptor("count", Types.LONG()))
+
+    def test_a_type_that_does_not_fit_is_refused(self, make: Make, tmp_path: Path) -> None:
+        after = self.restored(make, tmp_path)
+        with pytest.raises(StateMigrationException, match="operator 'my operator': state 'count'"):
+            after.value_state(ValueStateDescriptor("count", Types.STRING()))
+
+    def test_a_serialiser_of_the_user_gets_exactly_its_bytes(self, make: Make) -> None:
+        class Text(TypeSerializer[str]):
+            def serialize(self, element: str, stream: Any) -> None:
+                stream.write(element.encode())
+
+            def deserialize(self, stream: Any) -> str:
+                return str(stream.read().decode())
+
+        class TextType:
+            def create_serializer(self) -> Text:
+                return Text()
+
+        backend = make()
+        for key in (1, (1, 2.5)):
+            described = ValueStateDescriptor("text", Types.STRING())
+            described.type_info = TextType()  # type: ignore[assignment]
+            state = backend.value_state(described)
+            backend.current_key = key
+            state.update("hello")
+            evict(backend)
+            assert state.value() == "hello"
+
+    def test_a_value_that_cannot_be_written_is_told_with_its_key(self, make: Make) -> None:
+        backend = make()
+        state = backend.value_state(COUNT)
+        for key, value in (("a", 1), ("b", "no number")):
+            backend.current_key = key
+            state.update(value)
+        with pytest.raises(ValueError, match="operator 'my operator': state 'count' cannot be written for the key 'b'"):
+            backend.table("count").flush()
+
+
+class TestTimeToLive:
+    def config(self, filtered: bool = True) -> StateTtlConfig:
+        builder = StateTtlConfig.new_builder(Time.milliseconds(100)).return_expired_if_not_cleaned_up()
+        builder.disable_cleanup_in_background()
+        return (builder.cleanup_in_rocksdb_compact_filter(1000) if filtered else builder).build()
+
+    def states(self, backend: RocksDBKeyedStateBackend, filtered: bool) -> dict[str, Any]:
+        descriptors: list[Any] = [
+            ValueStateDescriptor("value", Types.LONG()),
+            ListStateDescriptor("list", Types.LONG()),
+            MapStateDescriptor("map", Types.LONG(), Types.LONG()),
+        ]
+        for descriptor in descriptors:
+            descriptor.enable_time_to_live(self.config(filtered))
+        return {descriptor.name: backend.state_of(descriptor) for descriptor in descriptors}
+
+    @pytest.mark.parametrize("filtered", [True, False])
+    def test_what_has_expired_goes_while_blocks_are_processed(
+        self, filtered: bool, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("flintstream.runtime.state.rocksdb._CLEAN_EVERY", 10)
+        monkeypatch.setattr("flintstream.runtime.state.rocksdb._CLEAN_ENTRIES", 3)
+        now = 0
+        backend = make(clock=lambda: now)
+        states = self.states(backend, filtered)
+        for now in (0, 60):
+            for key in range(200):
+                backend.current_key = key
+                if key >= 100 or now == 0:
+                    states["value"].update(key)
+                    states["list"].add(key)
+                    states["map"].put(key, now)
+        evict(backend)
+        now = 120
+        for block in range(150):
+            backend.touch([f"other {block}"] * 10)
+        left = set(range(100, 200) if filtered else range(200))
+        assert [set(backend.keys(name)) for name in states] == [left] * 3
+        now = 1000
+        backend.current_key = 150
+        assert (states["value"].value(), list(states["list"])) == (150, [150, 150]), "in the cache, nothing is removed"
+
+    def test_times_are_stored(self, make: Make, tmp_path: Path) -> None:
+        now = 7
+        backend = make(clock=lambda: now)
+        states = self.states(backend, True)
+        backend.current_key = "a"
+        states["value"].update(1)
+        states["list"].add(1)
+        now = 8
+        states["list"].add(2)
+        states["map"].put(1, 2)
+        after = make(clock=lambda: now)
+        after.restore([backend.checkpoint(str(tmp_path / "chk-1"))])
+        self.states(after, True)
+        assert after.table("value") == {"a": (1, 7)}
+        assert after.table("list") == {"a": [(1, 7), (2, 8)]}
+        assert after.table("map") == {"a": {1: (2, 8)}}
+
+
+def test_closing_removes_the_files(tmp_path: Path) -> None:
+    directory = tmp_path / "db"
+    backend = RocksDBKeyedStateBackend("my operator", GROUPS, lambda: 0, None, str(directory))
+    assert not directory.exists(), "nothing is stored yet"
+    count_up(backend, [1])
+    evict(backend)
+    assert directory.exists()
+    backend.close()
+    backend.close()
+    assert not directory.exists()
+
+
+def test_a_directory_with_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError, match="operator 'my operator': the directory .* is not empty"):
+        RocksDBKeyedStateBackend("my operator", GROUPS, lambda: 0, None, str(tmp_path))
+
+
+def test_a_harness_with_it() -> None:
+    class Count(KeyedProcessFunction):
+        def open(self, runtime_context: Any) -> None:
+            self.count = runtime_context.get_state(COUNT)
+
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            self.count.update((self.count.value() or 0) + 1)
+            yield value, self.count.value()
+
+    with OneInputOperatorHarness(Count(), lambda value: value, state_backend="rocksdb") as harness:
+        state = harness._operator.context.keyed_state
+        assert isinstance(state, RocksDBKeyedStateBackend)
+        harness.process_elements(["a", "b", "a"])
+        assert harness.output == [("a", 1), ("b", 1), ("a", 2)]
+        assert harness.keyed_state("count") == {"a": 2, "b": 1}
+        directory = state.database
+        assert os.path.exists(directory)
+    assert not os.path.exists(directory)
+    with pytest.raises(ValueError, match="state_backend must be 'hashmap' or 'rocksdb', got 'disk'"):
+        OneInputOperatorHarness(Count(), lambda value: value, state_backend="disk")
+
+
+def test_iterating_outlives_what_made_the_iterator(make: Make) -> None:
+    backend = make()
+    count_up(backend, range(1000))
+    found = iter(backend.table("count"))
+    gc.collect()
+    assert sorted(found) == list(range(1000))
