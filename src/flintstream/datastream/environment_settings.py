@@ -289,6 +289,11 @@ class EnvironmentSettings:
         """What was set with `set_state_backend`."""
         return self._state_backend
 
+    @property
+    def _state_in_memory(self) -> bool:
+        """Whether state must fit into memory, as it is set up to now."""
+        return self._configuration.get_string("state.backend.type", None) != "rocksdb"
+
     def enable_changelog_state_backend(self: E, enabled: bool) -> E:
         """Kept for programs that call it: heap snapshots are incremental anyway."""
         self._configuration.set_boolean(_CHANGELOG, bool(enabled))

@@ -21,13 +21,16 @@ _TUMBLING = (TumblingEventTimeWindows, TumblingProcessingTimeWindows)
 _SLIDING = (SlidingEventTimeWindows, SlidingProcessingTimeWindows)
 
 
-def window_operator(parts: WindowParts) -> WindowBase:
-    """The operator for windows as a program has described them."""
+def window_operator(parts: WindowParts, in_memory: bool = True) -> WindowBase:
+    """The operator for windows as a program has described them.
+
+    The fast one holds its windows in memory; where state may be larger than that, the general one is used for all.
+    """
     if parts.evictor is not None:
         return WindowOperator(parts.for_evictor())
     assigner = parts.assigner
     at_the_end = EventTimeTrigger if assigner.is_event_time() else ProcessingTimeTrigger
-    if type(parts.trigger) is not at_the_end:
+    if type(parts.trigger) is not at_the_end or not in_memory:
         return WindowOperator(parts, TimeWindow if isinstance(assigner, _TUMBLING + _SLIDING) else None)
     if type(assigner) in _TUMBLING:
         return AlignedWindowOperator(parts, TimeWindow, assigner._size, assigner._size, assigner._offset)

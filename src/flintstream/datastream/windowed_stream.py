@@ -217,7 +217,8 @@ class _Windows:
             self._lateness,
             None if self._late_tag is None else self._late_tag.tag_id,
         )
-        stream = self._keyed_stream._transform(type(self._assigner).__name__, window_operator(parts), declared)
+        operator = window_operator(parts, self.get_execution_environment()._state_in_memory)
+        stream = self._keyed_stream._transform(type(self._assigner).__name__, operator, declared)
         names = [type(function).__name__ for function in (reducer, window_function) if function is not None]
         kind = "Window" if self._with_keys else "AllWindow"
         described = f"{kind}({self._assigner!r}, {type(trigger).__name__}, {', '.join(names)})"

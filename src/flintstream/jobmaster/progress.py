@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -42,6 +42,8 @@ class Progress:
         self._started = time.monotonic()
         self.records_in = 0
         self.records_out = 0
+        self.late_records: dict[str, int] = {}
+        """How many records each operator has dropped because they came too late."""
         self.epochs: list[EpochNumbers] = []
         """The numbers of the last epochs."""
 
@@ -56,6 +58,7 @@ class Progress:
         """Takes in an epoch."""
         self.records_in += read
         self.records_out = sum(vertex.records_in for vertex in vertices if vertex.is_last)
+        self.late_records = _added(report.late_records for report in reports)
         numbers = EpochNumbers(
             epoch, seconds, read, [report.busy for report in reports], [report.memory for report in reports]
         )
@@ -88,6 +91,15 @@ class Progress:
 
     def end(self, status: JobStatus) -> None:
         """Removes the live line and says how the job has ended."""
+        with self.paused():
+            for operator, count in self.late_records.items():
+                logger.warning(
+                    "job '%s': operator '%s' has dropped %d late records; allowed_lateness() or side_output_late_data() "
+                    "would have kept them",
+                    self._job_name,
+                    operator,
+                    count,
+                )
         if not self._shown:
             return
         seconds = time.monotonic() - self._started
@@ -104,6 +116,14 @@ class Progress:
             self._line = f"\r\x1b[2K{line}"
             sys.stderr.write(self._line)
             sys.stderr.flush()
+
+
+def _added(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in counts:
+        for name, count in each.items():
+            total[name] = total.get(name, 0) + count
+    return total
 
 
 def _short(number: float) -> str:

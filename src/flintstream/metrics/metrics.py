@@ -189,6 +189,11 @@ class MetricGroup:
         """The counter of that name."""
         return self._get(name, Counter, Counter)
 
+    def count_of(self, name: str) -> int:
+        """The value of a counter of this group; 0 if there is none."""
+        metric = self._metrics.get(name)
+        return metric.get_count() if isinstance(metric, Counter) else 0
+
     def gauge(self, name: str, obj: Callable[[], Any]) -> None:
         """A value that ``obj()`` tells whenever metrics are reported."""
         if not callable(obj):

@@ -180,3 +180,5 @@ class EpochReport:
     """Seconds spent in each level."""
     memory: int
     """Resident bytes of the slot."""
+    late_records: dict[str, int] = field(default_factory=dict)
+    """How many records each operator has dropped because they came too late; operators without any are left out."""

@@ -254,7 +254,15 @@ class Slot:
             next_due=earliest(dues),
             busy=self._busy,
             memory=_resident_bytes(),
+            late_records=self._late_records(),
         )
+
+    def _late_records(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for task in self._tasks:
+            for name, count in task.late_records().items():
+                found[name] = found.get(name, 0) + count
+        return found
 
     def _report(self, task: Task) -> VertexReport:
         head = task.head

@@ -29,6 +29,7 @@ from flintstream.runtime.state.chain import SnapshotChain
 from flintstream.runtime.state.heap import HeapKeyedStateBackend
 from flintstream.runtime.state.snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
 from flintstream.runtime.time.valve import InputWatermarks
+from flintstream.runtime.windows.base import LATE_RECORDS
 from flintstream.runtime.writers import Writer, make_writer
 
 EmitRow = Callable[[int, int, int, int, int, bytes], None]
@@ -280,6 +281,14 @@ class Task:
     def next_due(self) -> float | None:
         """When an operator wants an epoch even without data."""
         return earliest(operator.next_due() for operator in self.operators.values())
+
+    def late_records(self) -> dict[str, int]:
+        """How many records each operator has dropped because they came too late, where there are any."""
+        counts = {
+            operator.context.name: self.metrics[node_id].count_of(LATE_RECORDS)
+            for node_id, operator in self.operators.items()
+        }
+        return {name: count for name, count in counts.items() if count}
 
     def assign_splits(self, work: SourceWork) -> None:
         """Gives the source of this task the splits that it has got in this epoch."""

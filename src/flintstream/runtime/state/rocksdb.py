@@ -59,8 +59,8 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         super().__init__(operator, max_parallelism, clock, key_groups)
         if os.path.isdir(directory) and os.listdir(directory):
             raise FileExistsError(
-                f"operator '{operator}': the directory {directory!r} for RocksDB's files is not empty: give each backend one "
-                "of its own"
+                f"operator '{operator}': the directory {directory!r} for RocksDB's files is not empty: each backend needs "
+                "one of its own"
             )
         self.database: str = directory
         self._options = RocksDBOptions() if options is None else options

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import zlib
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 from flintstream.jobmaster.checkpoints import coordinator as module
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator, OperatorInfo, Outcome, Pending
 from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
 from flintstream.runtime.checkpoint.databases import SharedFiles
-from flintstream.runtime.checkpoint.metadata import METADATA
+from flintstream.runtime.checkpoint.metadata import METADATA, DatabasePart, Piece, SubtaskState
 from flintstream.runtime.checkpoint.pieces import PieceWriter
 from flintstream.runtime.faults import engine_fault
 from flintstream.runtime.protocol import SnapshotDone, SnapshotFailed, StoredSubtask
@@ -40,6 +43,8 @@ class FakeJob:
         self.epoch = 0
         self.base: int | None = None
         """The last checkpoint of which the slots know."""
+        self.safe: dict[int, dict[str, Piece]] = {slot: {} for slot in range(SLOTS)}
+        """Of slots with databases: the files of that checkpoint, by their identity."""
         self.settings = CheckpointSettings(**{"interval": 10.0, "inline_size": 0, **settings})
         self.coordinator = CheckpointCoordinator(self.settings, job_id, "my job", OPERATORS, self._wake)
 
@@ -63,6 +68,19 @@ class FakeJob:
         state = PieceWriter(pending.target, "Count", slot).write(snapshot, shared)
         return SnapshotDone(slot, pending.checkpoint_id, {(COUNT, slot): StoredSubtask(state, base)})
 
+    def store_database(self, pending: Pending, slot: int, reused: Iterable[str]) -> SnapshotDone:
+        """What a slot with a database stores: a new file, and the files that are safe already and of use still."""
+        safe = self.safe[slot]
+        files = {name: safe[name] for name in reused if name in safe}
+        content, name = os.urandom(8), f"{slot}-{pending.checkpoint_id}.sst"
+        files[name] = Piece(len(content), zlib.crc32(content), None, f"shared/{uuid4().hex}")
+        assert pending.target.storage is not None
+        pending.target.storage.write(str(files[name].path), content)
+        part = DatabasePart(
+            states={}, files=files, identities={each: each for each in files}, numbers={}, key_groups=(0, 1), timers={}
+        )
+        return SnapshotDone(slot, pending.checkpoint_id, {(COUNT, slot): StoredSubtask(SubtaskState((part,)), None)})
+
     def answer(self, pending: Pending, *slots: int, base: int | None = None) -> None:
         """Slots store their part and say so; all of them unless told otherwise."""
         for slot in slots or range(SLOTS):
@@ -85,8 +103,20 @@ class FakeJob:
             self.coordinator.count(outcome)
             if outcome.completed and outcome.pending.savepoint is None:
                 self.base = outcome.pending.checkpoint_id
+                self._remember_files(self.base)
         self.settle()
         return found
+
+    def _remember_files(self, checkpoint_id: int) -> None:
+        metadata = self.coordinator.store.find(checkpoint_id)
+        states = {} if metadata is None else metadata.operators[COUNT].subtasks
+        for slot, state in states.items():
+            self.safe[slot] = {
+                name: piece
+                for part in state.keyed
+                if isinstance(part, DatabasePart)
+                for name, piece in part.files.items()
+            }
 
     def checkpoint(self, base: int | None = None) -> Pending:
         """A whole checkpoint, from its begin until the slots know."""

@@ -14,6 +14,7 @@ from flintstream.jobmaster.checkpoints.store import FencedOffError, read_checkpo
 from flintstream.runtime.checkpoint.pieces import RestoredOperators, read_piece
 from flintstream.runtime.checkpoint.storage import LocalStorage
 
+from ...s3_server import s3_server
 from .fake_slots import COUNT, SOURCE, START, Clock, FakeJob
 
 
@@ -375,49 +376,50 @@ def test_changes_since_a_checkpoint_that_is_gone_are_refused(job):
 
 
 STEPS = st.lists(
-    st.sampled_from(
-        ["begin full", "begin changes", "begin changes", "answer", "answer", "answer", "decline", "restart"]
-    ),
-    max_size=40,
+    st.sampled_from(["begin", "begin", "answer", "answer", "answer", "answer", "decline", "take outcomes", "restart"]),
+    max_size=50,
 )
 
 
-@settings(max_examples=60)
-@given(steps=STEPS, retained=st.integers(1, 3), data=st.data())
-def test_the_files_on_the_disk_are_those_of_the_checkpoints_kept(tmp_path_factory, steps, retained, data):
+@settings(max_examples=80)
+@given(steps=STEPS, retained=st.integers(1, 3), databases=st.booleans(), data=st.data())
+def test_the_files_on_the_disk_are_those_of_the_checkpoints_kept(tmp_path_factory, steps, retained, databases, data):
     with pytest.MonkeyPatch.context() as patch:
         Clock(patch)
         patch.setattr(os, "fsync", lambda descriptor: None)
         job = FakeJob(directory=str(tmp_path_factory.mktemp("run")), retained=retained, tolerable_failures=99)
         job.coordinator.begin_attempt()
         waiting: list[tuple[Any, int, int | None]] = []
+        """What each slot has to answer, in order, with the checkpoint that it goes on from."""
         for step in steps:
-            if step.startswith("begin"):
+            if step == "begin":
                 pending = job.begin()
-                base = job.base if step == "begin changes" else None
+                base = data.draw(st.sampled_from([None, job.base, job.base]))
                 waiting += [(pending, slot, base) for slot in (0, 1)]
             elif step == "answer" and waiting:
-                # A slot answers in order.
                 slot = data.draw(st.sampled_from(sorted({slot for _, slot, _ in waiting})))
                 answered = next(each for each in waiting if each[1] == slot)
                 waiting.remove(answered)
-                job.answer(answered[0], slot, base=answered[2])
+                if databases:
+                    reused = data.draw(st.sets(st.sampled_from(sorted(job.safe[slot]) or [""])))
+                    job.coordinator.acknowledge(job.store_database(answered[0], slot, reused))
+                else:
+                    job.answer(answered[0], slot, base=answered[2])
             elif step == "decline" and waiting:
                 pending, slot, _ = waiting.pop(0)
                 job.decline(pending, slot)
+            elif step == "take outcomes":
+                assert all("is gone" not in str(outcome.error) for outcome in job.outcomes())
             elif step == "restart":
                 job.coordinator.end_attempt()
                 job.coordinator.begin_attempt()
-                waiting, job.base = [], None
+                waiting, job.base, job.safe = [], None, {0: {}, 1: {}}
             job.settle()
-            if data.draw(st.booleans()):
-                assert all("is gone" not in str(outcome.error) for outcome in job.outcomes())
+            assert job.expected_files() <= job.files()
         job.coordinator.end_attempt()
         job.settle()
         assert job.files() == job.expected_files()
-        for metadata in job.coordinator.store.checkpoints:
-            restored = RestoredOperators(1, job.coordinator.storage, metadata.operators)
-            assert len(restored.chains(COUNT, range(128))) == 2
+        assert len(job.kept()) <= retained + 1
         job.coordinator.close(keep=False)
         assert not os.path.exists(job.coordinator.storage.root)
 
@@ -530,3 +532,34 @@ def test_checkpoints_outlive_the_job_only_if_told(make):
         job.coordinator.close(keep)
         assert job.files() == (before if keep else set())
         assert os.path.exists(job.coordinator.storage.root) is keep
+
+
+# --- on S3 ---
+
+
+def test_checkpoints_live_in_a_bucket_as_they_do_in_a_directory(clock):
+    with s3_server() as url:
+        job = FakeJob(directory=url, retained=2)
+        job.coordinator.begin_attempt()
+        storage = job.coordinator.storage
+        for _ in range(4):
+            job.checkpoint(base=job.base)
+        assert storage.names() == ["attempt-1", "chk-3", "chk-4", "shared"]
+        metadata, found = read_checkpoint(storage.root)
+        assert metadata == job.coordinator.store.latest
+        assert len(RestoredOperators(4, found, metadata.operators).chains(COUNT, range(128))[0]) == 4
+        assert {f"shared/{name}" for name in storage.names("shared")} == {
+            path for path in metadata.files() if path.startswith("shared/")
+        }
+        second = FakeJob(directory=url)
+        second.coordinator.begin_attempt(metadata.checkpoint_id)
+        pending = job.begin()
+        job.answer(pending)
+        job.settle()
+        (outcome,) = job.coordinator.outcomes()
+        assert isinstance(outcome.error, FencedOffError)
+        second.checkpoint()
+        job.coordinator.close(keep=False)
+        assert read_checkpoint(storage.root)[0].checkpoint_id == second.base
+        second.coordinator.close(keep=False)
+        assert storage.names() == []

@@ -19,7 +19,6 @@ from flintstream.datastream.state import (
     ValueStateDescriptor,
 )
 from flintstream.runtime.checkpoint.databases import SharedFiles
-from flintstream.runtime.checkpoint.databases import SharedFiles
 from flintstream.runtime.checkpoint.metadata import OperatorState, SubtaskState
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter, RestoredOperators
 from flintstream.runtime.state import chain as chain_module

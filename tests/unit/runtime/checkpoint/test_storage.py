@@ -21,31 +21,13 @@ from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter,
 from flintstream.runtime.checkpoint.storage import LocalStorage, Storage, StorageError, UrlStorage, storage_at
 from flintstream.runtime.state.snapshot import OperatorSnapshot
 
-BUCKET = "checkpoints"
+from ...s3_server import s3_server
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[Any]:
-    """The URL of an S3 server with one bucket; the way there is in the environment, as for a user."""
-    import fsspec
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        patch.setenv("AWS_ACCESS_KEY_ID", "somebody")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.setenv("AWS_CONFIG_FILE", os.devnull)
-        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
-        patch.delenv("AWS_PROFILE", raising=False)
-        file_system = fsspec.filesystem("s3")
-        file_system.mkdir(BUCKET)
-        yield f"s3://{BUCKET}"
-        type(file_system).clear_instance_cache()
-        server.stop()
+def s3() -> Iterator[str]:
+    with s3_server() as url:
+        yield url
 
 
 @pytest.fixture(params=["directory", "file URL", "memory", "s3"])
@@ -270,7 +252,7 @@ def test_what_others_write_to_a_bucket_is_seen(s3):
     storage.write("a", b"1")
     assert storage.names() == ["a"]
     assert not storage.exists("b")
-    boto3.client("s3").put_object(Bucket=BUCKET, Key="seen/b", Body=b"2")
+    boto3.client("s3").put_object(Bucket=s3.removeprefix("s3://"), Key="seen/b", Body=b"2")
     assert storage.exists("b")
     assert storage.names() == ["a", "b"]
 

@@ -1,0 +1,187 @@
+"""What sinks put aside for the driver: a reader sees each record once, whatever fails."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from flintstream.jobmaster import deliveries as module
+from flintstream.jobmaster.deliveries import Deliveries
+from flintstream.jobmaster.progress import Progress
+from flintstream.runtime.operators.sinks import PRINT_SPOOL
+from flintstream.runtime.protocol import EpochReport
+
+SPOOL = "collected"
+
+
+class Slots:
+    """Slots with pages in a spool; the first page comes along with the report if it is small."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.pages: list[list[bytes]] = []
+
+    def call(self, slot: int, name: str, **arguments: Any) -> Any:
+        self.calls.append((slot, name, *arguments.values()))
+        return self.pages[slot][arguments["page"]] if name == "fetch" else None
+
+    def reports(self, spool: str, *slots: list[list[Any]], along: bool = True) -> list[EpochReport]:
+        self.pages = [[pickle.dumps(page) for page in pages] for pages in slots]
+        return [
+            EpochReport(
+                frozenset(),
+                [],
+                {spool: len(pages)} if pages else {},
+                {spool: pages[0]} if pages and along else {},
+                {},
+                None,
+                {},
+                0,
+            )
+            for pages in self.pages
+        ]
+
+
+def deliveries(held_back: bool) -> Deliveries:
+    return Deliveries(Progress("test", False), held_back, lambda: False)
+
+
+def test_without_checkpoints_records_come_at_once_from_all_slots_and_pages():
+    slots, made = Slots(), deliveries(held_back=False)
+    made.take(1, slots.reports(SPOOL, [[1, 2]], [[3], [4]], []), slots.call, set())
+    assert slots.calls == [(1, "fetch", SPOOL, 1), (1, "release", [SPOOL])]
+    made.end(None)
+    assert list(made.collector(SPOOL)) == [1, 2, 3, 4]
+
+
+def test_a_first_page_that_was_too_large_to_come_along_is_fetched():
+    slots, made = Slots(), deliveries(held_back=False)
+    made.take(1, slots.reports(SPOOL, [[1, 2]], along=False), slots.call, set())
+    assert slots.calls == [(0, "fetch", SPOOL, 0), (0, "release", [SPOOL])]
+    made.end(None)
+    assert list(made.collector(SPOOL)) == [1, 2]
+
+
+def test_what_others_take_is_passed_over():
+    slots, made = Slots(), deliveries(held_back=False)
+    made.take(1, slots.reports(SPOOL, [[1]]), slots.call, {SPOOL})
+    made.end(None)
+    assert list(made.collector(SPOOL)) == []
+    assert slots.calls == []
+
+
+def test_with_checkpoints_records_wait_for_the_one_that_contains_them():
+    slots, made = Slots(), deliveries(held_back=True)
+    for epoch in (1, 2, 3):
+        made.take(epoch, slots.reports(SPOOL, [[epoch]]), slots.call, set())
+    assert made.collector(SPOOL)._pages.qsize() == 0
+    made.release(2)
+    assert made.collector(SPOOL)._pages.qsize() == 2
+    made.release(2)
+    # The attempt fails, and the third epoch comes again.
+    made.forget()
+    made.take(1, slots.reports(SPOOL, [[3]]), slots.call, set())
+    made.release(1)
+    made.end(None)
+    assert list(made.collector(SPOOL)) == [1, 2, 3]
+
+
+def test_much_that_waits_asks_for_a_checkpoint(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_HELD_BYTES", 1000)
+    slots, made = Slots(), deliveries(held_back=True)
+    made.take(1, slots.reports(SPOOL, [["x" * 600]]), slots.call, set())
+    assert not made.hold_much
+    made.take(2, slots.reports(SPOOL, [["x" * 600]]), slots.call, set())
+    assert made.hold_much
+    made.release(1)
+    assert not made.hold_much
+
+
+def test_printed_lines_wait_for_nothing(capsys):
+    slots, made = Slots(), deliveries(held_back=True)
+    made.take(1, slots.reports(PRINT_SPOOL, [["1> a", "1> b"]]), slots.call, set())
+    assert capsys.readouterr().out == "1> a\n1> b\n"
+
+
+def test_the_reason_of_a_failure_comes_behind_the_records():
+    slots, made = Slots(), deliveries(held_back=False)
+    made.take(1, slots.reports(SPOOL, [[1]]), slots.call, set())
+    made.end(RuntimeError("the job has failed"))
+    records = iter(made.collector(SPOOL))
+    assert next(records) == 1
+    with pytest.raises(RuntimeError, match="the job has failed"):
+        next(records)
+
+
+"""Results of a job on their way to its program."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from typing import Any
+
+from flintstream.common.job_status import JobStatus
+from flintstream.jobmaster.deliveries import Deliveries
+from flintstream.jobmaster.progress import Progress
+from flintstream.runtime.protocol import EpochReport
+
+
+def report(spools: dict[str, list[Any]] | None = None, late: dict[str, int] | None = None) -> EpochReport:
+    pages = {name: pickle.dumps(records) for name, records in (spools or {}).items()}
+    return EpochReport(frozenset(), [], dict.fromkeys(pages, 1), pages, {}, None, {}, 0, late or {})
+
+
+def deliveries(held_back: bool) -> Deliveries:
+    return Deliveries(Progress("job", False), held_back, lambda: False)
+
+
+def nobody(slot: int, call: str, **arguments: Any) -> Any:
+    raise AssertionError(f"the first page is all there is, and {call} was called")
+
+
+def read(taken: Deliveries, collector: str) -> list[Any]:
+    """What a reader has got when the job ends."""
+    taken.end(None)
+    return list(taken.collector(collector))
+
+
+def test_without_checkpoints_records_go_on_at_once() -> None:
+    taken = deliveries(held_back=False)
+    taken.take(1, [report({"c": [1, 2]})], nobody, set())
+    taken.forget()
+    assert read(taken, "c") == [1, 2]
+
+
+def test_records_wait_for_the_checkpoint_that_contains_them() -> None:
+    taken = deliveries(held_back=True)
+    for epoch in (1, 2, 3):
+        taken.take(epoch, [report({"c": [epoch]})], nobody, set())
+    taken.release(2)
+    taken.forget()
+    assert read(taken, "c") == [1, 2]
+
+
+def test_a_reader_that_comes_after_the_end_finds_the_end() -> None:
+    taken = deliveries(held_back=True)
+    taken.end(None)
+    assert list(taken.collector("late reader")) == []
+
+
+def test_much_that_waits_asks_for_a_checkpoint(monkeypatch: Any) -> None:
+    monkeypatch.setattr("flintstream.jobmaster.deliveries._MOST_HELD_BYTES", 100)
+    taken = deliveries(held_back=True)
+    taken.take(1, [report({"c": [b"x" * 50]})], nobody, set())
+    assert not taken.hold_much
+    taken.take(2, [report({"c": [b"x" * 50]})], nobody, set())
+    assert taken.hold_much
+
+
+def test_late_records_are_told_at_the_end_of_a_job(caplog: Any) -> None:
+    progress = Progress("shop", False)
+    progress.epoch(1, 1.0, 0, [], [report(late={"Window": 2}), report(late={"Window": 1})])
+    with caplog.at_level(logging.WARNING, "flintstream"):
+        progress.end(JobStatus.FINISHED)
+    assert "job 'shop': operator 'Window' has dropped 3 late records" in caplog.text
