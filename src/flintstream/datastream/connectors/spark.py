@@ -57,8 +57,8 @@ class SparkSink(Sink):
 
     With checkpoints it is called once for each one that has records, after the checkpoint is complete, with the number of
     the checkpoint. A failure at the wrong moment makes it called again, with the same number and the same records: what
-    writes to a place of that number, or asks whether the number was written before, writes exactly once. Without checkpoints,
-    and with `by_checkpoint=False`, it is called after each epoch with the number of the epoch: at least once.
+    writes to a place of that number, or asks whether the number was written before, writes exactly once. Without
+    checkpoints, and with `by_checkpoint=False`, it is called after each epoch with the number of the epoch: at least once.
 
     The columns are the fields of the stream's type (`Types.ROW_NAMED`, `Types.TUPLE`, ...); without a type they are
     inferred from the first records.

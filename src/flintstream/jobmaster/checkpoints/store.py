@@ -180,8 +180,10 @@ def _numbers(storage: Storage) -> list[int]:
 
 
 def _check_files(metadata: CheckpointMetadata, storage: Storage) -> None:
-    for path in sorted(metadata.files()):
-        if not storage.exists(path):
-            raise CorruptCheckpointError(
-                f"{storage.locate(path)}, a file of checkpoint {metadata.checkpoint_id}, is missing"
-            )
+    wanted = metadata.files()
+    directories = {path.rpartition("/")[0] for path in wanted}
+    present = {f"{directory}/{name}".lstrip("/") for directory in directories for name in storage.names(directory)}
+    for path in sorted(wanted - present):
+        raise CorruptCheckpointError(
+            f"{storage.locate(path)}, a file of checkpoint {metadata.checkpoint_id}, is missing"
+        )
