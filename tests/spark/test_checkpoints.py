@@ -285,9 +285,28 @@ def test_without_checkpoints_a_failure_ends_the_job(tmp_path):
         run(numbers(env, 10).map(Trip(5, tmp_path)))
 
 
-def test_more_failed_checkpoints_than_tolerated_fail_the_job(tmp_path):
+def test_a_storage_that_cannot_be_written_is_refused_before_anything_runs(tmp_path):
     (tmp_path / "file").touch()
-    env = environment(tmp_path / "file")
+    with pytest.raises(OSError, match=r"execution\.checkpointing\.dir: checkpoints cannot be written to .*file"):
+        run(numbers(environment(tmp_path / "file"), 10))
+
+
+class Refuse(MapFunction, CheckpointedFunction):
+    """Lets no checkpoint be taken."""
+
+    def initialize_state(self, context):
+        """Has no state."""
+
+    def snapshot_state(self, context):
+        raise ValueError("not now")
+
+    def map(self, value):
+        return value
+
+
+def test_more_failed_checkpoints_than_tolerated_fail_the_job():
+    env = environment()
     env.set_restart_strategy(RestartStrategies.no_restart())
-    with pytest.raises(Exception, match="no more failures are tolerated|file"):
-        run(numbers(env, 10**7).map(slow))
+    env.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1)
+    with pytest.raises(Exception, match="checkpoint 2 failed, and no more failures are tolerated: .*not now"):
+        run(numbers(env, 10**7).map(slow).map(Refuse()))

@@ -56,6 +56,7 @@ class JobMaster:
         self.checkpoints = CheckpointCoordinator(
             settings.checkpoints, str(self.job_id), settings.job_name, _operators(graph), self._control.wake
         )
+        self.checkpoints.check_storage()
         self._deliveries = Deliveries(self.progress, settings.checkpoints.enabled, lambda: self._control.cancelled)
         self._source_factory = SourceFactory(self._source_directory(), settings.checkpoints.enabled)
         self.attempt: JobAttempt | None = None

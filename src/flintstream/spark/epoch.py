@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,8 @@ class EpochRunner:
         self._spark = job_session(spark)
         self._context = spark.sparkContext
         self._job_id = job_id
-        self._group = f"flint-{job_id}-{attempt}"
+        # Never that of another job, also not of one with the same id: what is cancelled stays so.
+        self._group = f"flint-{job_id}-{attempt}-{uuid.uuid4().hex[:8]}"
         self._widths = list(widths)
         self._tasks = [
             LevelTask(job_id, attempt, level, vertices, tuple(addresses), authkey)

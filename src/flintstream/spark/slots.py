@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ALL_COMPLETED, FIRST_EXCEPTION, Future
 from concurrent.futures import wait as wait_for
@@ -139,7 +140,8 @@ class SlotPool:
         tasks = max(1, min(self._count, cores))
         address: Any = self._listener.address
         # The group of the attempt before is cancelled, with all that would still begin in it.
-        context.setJobGroup(f"flint-{self._job_id}-{self._attempt}", f"slots of job {self._job_id}", True)
+        group = f"flint-{self._job_id}-{self._attempt}-slots-{uuid.uuid4().hex[:8]}"
+        context.setJobGroup(group, f"slots of job {self._job_id}", True)
         specs = [
             SlotSpec(
                 slot=slot,

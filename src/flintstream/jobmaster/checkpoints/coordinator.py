@@ -27,7 +27,7 @@ from flintstream.runtime.checkpoint.metadata import (
     SubtaskState,
 )
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget
-from flintstream.runtime.checkpoint.storage import Storage, storage_at
+from flintstream.runtime.checkpoint.storage import Storage, StorageError, storage_at
 from flintstream.runtime.protocol import SnapshotDone, SnapshotFailed, StoredSubtask
 
 _EVERYTHING = 1 << 62
@@ -145,6 +145,19 @@ class CheckpointCoordinator:
         self._failures = 0
         self._epoch = 0
         """The last epoch that a completed checkpoint contains."""
+
+    def check_storage(self) -> None:
+        """Refuses a storage that cannot be written, before anything runs."""
+        if self.storage is None:
+            return
+        probe = f"probe-{uuid.uuid4().hex}"
+        try:
+            self.storage.write(probe, b"")
+            self.storage.remove(probe)
+        except Exception as error:
+            raise StorageError(
+                f"execution.checkpointing.dir: checkpoints cannot be written to {self.settings.directory}: {error}"
+            ) from error
 
     # --- when ---
 

@@ -183,7 +183,8 @@ def _check_files(metadata: CheckpointMetadata, storage: Storage) -> None:
     wanted = metadata.files()
     directories = {path.rpartition("/")[0] for path in wanted}
     present = {f"{directory}/{name}".lstrip("/") for directory in directories for name in storage.names(directory)}
-    for path in sorted(wanted - present):
+    missing = sorted(wanted - present)
+    if missing:
         raise CorruptCheckpointError(
-            f"{storage.locate(path)}, a file of checkpoint {metadata.checkpoint_id}, is missing"
+            f"{storage.locate(missing[0])}, a file of checkpoint {metadata.checkpoint_id}, is missing"
         )

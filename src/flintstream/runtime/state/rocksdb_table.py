@@ -174,11 +174,17 @@ class CachedTable(MutableMapping[Any, Any]):
 
     def _write_back(self, keys: set[Any]) -> None:
         live = self._live
-        remaining = iter(keys)
-        while chunk := list(islice(remaining, _CHUNK)):
-            kept = [key for key in chunk if live[key] is not _GONE]
-            gone = [key for key in chunk if live[key] is _GONE] if len(kept) < len(chunk) and self._stored else []
-            self._put(kept, [live[key] for key in kept], gone)
+        # RocksDB takes a batch in half the time if its keys are neighbours.
+        ordered = self._keys.by_group(list(keys)) if len(keys) > _CHUNK else list(keys)
+        for start in range(0, len(ordered), _CHUNK):
+            kept = ordered[start : start + _CHUNK]
+            entries = [live[key] for key in kept]
+            gone: list[Any] = []
+            if _Mark in set(map(type, entries)):
+                gone = [key for key in kept if live[key] is _GONE] if self._stored else []
+                kept = [key for key in kept if live[key] is not _GONE]
+                entries = [live[key] for key in kept]
+            self._put(kept, entries, gone)
         self._dirty.difference_update(keys)
 
     def _put(self, keys: list[Any], entries: list[Any], gone: Sequence[Any] = ()) -> None:
