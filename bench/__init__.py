@@ -15,5 +15,6 @@ BENCHMARKS = (
     "async_io",
     "checkpoints",
     "recovery",
+    "rocksdb",
 )
 """Each is a module of this package with a function `run(quick)`, in the order in which they run."""

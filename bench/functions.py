@@ -106,3 +106,11 @@ HOT_KEYS = 10_000
 def to_mostly_hot(number: int) -> Pair:
     """Each of MANY_KEYS once, then again and again the same few."""
     return (number if number < MANY_KEYS else number * STRIDE % HOT_KEYS), 1
+
+
+MOST_KEYS = 5_000_000
+
+
+def to_one_of_most(number: int) -> Pair:
+    """As `to_pair`, with MOST_KEYS."""
+    return number * STRIDE % MOST_KEYS, 1

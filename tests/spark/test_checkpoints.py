@@ -168,7 +168,7 @@ class Collecting:
 
     def __init__(self, stream):
         self.results = stream.execute_and_collect("savepoints")
-        self.client = self.results._client
+        self.client = self.results.get_job_client()
         self.seen: Counter = Counter()
 
     def take(self, count):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,7 @@ class JobAttempt:
         self._sizer = EpochSizer(settings.epoch_seconds)
         self.epoch = 0
         self._draining = False
+        self._over = False
         self._read_before: dict[tuple[int, int], int] = {}
         self._slots_due: float | None = 0.0
         self._epoch_started = 0.0
@@ -91,7 +93,7 @@ class JobAttempt:
             self._number,
             graph.slots_count,
             self._control.data_ready,
-            self._control.fail,
+            self._on_failure,
             self._settings.python_executable,
             self._on_message,
         )
@@ -133,13 +135,19 @@ class JobAttempt:
                 tuple(graph.slot(vertex.id, subtask) for subtask in range(vertex.parallelism)),
                 head.source,
                 self._control.data_ready,
-                lambda error: self._control.fail(engine_fault(error)),
+                lambda error: self._on_failure(engine_fault(error)),
             )
             before = None if restored is None else restored.operators.get(head.operator_id)
             if before is not None and before.source is not None:
                 source.resume(pickle.loads(before.source))
         for source in self._sources.values():
             source.start()
+
+    def _on_failure(self, fault: Fault) -> None:
+        """Something of this attempt has failed; on a thread of the pool or of a source."""
+        if not self._over:
+            self._control.fail(fault)
+            threading.Thread(target=self.interrupt, daemon=True).start()
 
     def interrupt(self) -> None:
         """Ends what runs; may be called from any thread."""
@@ -157,7 +165,8 @@ class JobAttempt:
         self._deliveries.release(self.epoch)
 
     def release(self, finished: bool) -> None:
-        """Leaves nothing running."""
+        """Leaves nothing running. What is still told of this attempt is not the next one's concern."""
+        self._over = True
         if not finished:
             self.interrupt()
         for source in self._sources.values():
@@ -381,6 +390,17 @@ class JobAttempt:
             self._coordinator.expire()
 
     def _take_savepoint(self, request: SavepointRequest) -> None:
+        """Takes a savepoint, and with it perhaps ends the job; whoever waits for it learns what came of it."""
+        try:
+            self._answer(request)
+        except JobStopped:
+            raise
+        except BaseException as error:
+            if not request.result.done():
+                request.result.set_exception(error)
+            raise
+
+    def _answer(self, request: SavepointRequest) -> None:
         if request.drain:
             self._draining = True
             self._one_epoch()

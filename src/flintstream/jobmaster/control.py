@@ -57,8 +57,6 @@ class JobControl:
         self._cancelled = False
         self._fault: Fault | None = None
         self._requests: deque[SavepointRequest] = deque()
-        self.on_failure: Callable[[], None] = lambda: None
-        """What else to do, on another thread, when the attempt has failed."""
 
     # --- from other threads ---
 
@@ -86,7 +84,6 @@ class JobControl:
             if self._fault is None or (self._fault.operator is None and fault.operator is not None):
                 self._fault = fault
             self._changed.notify_all()
-        threading.Thread(target=self.on_failure, daemon=True).start()
 
     def request(self, request: SavepointRequest) -> None:
         """Asks for a savepoint between two epochs."""

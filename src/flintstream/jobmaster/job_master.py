@@ -52,7 +52,6 @@ class JobMaster:
         self._spark = spark
         self._deployment = JobDeployment.of(graph)
         self._control = JobControl()
-        self._control.on_failure = self._interrupt
         self.checkpoints = CheckpointCoordinator(
             settings.checkpoints, str(self.job_id), settings.job_name, _operators(graph), self._control.wake
         )
@@ -78,7 +77,7 @@ class JobMaster:
         self._control.cancel()
         if self.attempt is not None:
             self.attempt.give_up_calls("the job is cancelled")
-        self._interrupt()
+            self.attempt.interrupt()
 
     def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
         """Takes a savepoint below a directory, and perhaps ends the job with it."""
@@ -88,11 +87,11 @@ class JobMaster:
                 f"job '{self.settings.job_name}': no directory for the savepoint: give one, or set "
                 "execution.checkpointing.savepoint-dir"
             )
+        storage_at(place)  # What is no place is refused here, and not in the midst of the job.
         request = SavepointRequest(place, stop or drain, drain)
+        self._control.request(request)
         if self.status in _ENDED:
-            request.result.set_exception(RuntimeError(f"the job is {self.status.name}"))
-        else:
-            self._control.request(request)
+            self._control.refuse_requests(f"the job is {self.status.name}")
         return request.result
 
     def join(self, timeout: float | None = None) -> None:
@@ -178,9 +177,14 @@ class JobMaster:
             attempt.run()
         except JobStopped as told:
             stopped = told
-        attempt.finish()
-        attempt.release(finished=True)
-        self.checkpoints.end_attempt()
+        try:
+            attempt.finish()
+            attempt.release(finished=True)
+            self.checkpoints.end_attempt()
+        except BaseException as error:
+            if stopped is not None:
+                stopped.request.result.set_exception(error)
+            raise
         if stopped is not None:
             stopped.request.result.set_result(stopped.location)
 
@@ -194,10 +198,6 @@ class JobMaster:
             if outcome.completed and outcome.pending.savepoint is None:
                 self._deliveries.release(outcome.pending.epoch)
         self._deliveries.forget()
-
-    def _interrupt(self) -> None:
-        if self.attempt is not None:
-            self.attempt.interrupt()
 
     # --- what to go on from ---
 

@@ -131,6 +131,8 @@ class StreamingCoordinator(SourceCoordinator):
         self._unsafe: list[_Batch] = []
         """Taken in, and in no completed checkpoint yet."""
         self._last_batch = -1
+        self._resumed_query: str | None = None
+        """The query that a checkpoint has left; Spark knows it by its directory."""
         self._ended = False
         self._closed = threading.Event()
         self._query: Any = None
@@ -140,6 +142,12 @@ class StreamingCoordinator(SourceCoordinator):
         if self._trigger:
             writer = writer.trigger(**self._trigger)
         self._query = writer.foreachBatch(self._hand_over).start()
+        if self._resumed_query not in (None, str(self._query.id)):
+            raise ValueError(
+                f"source '{self.name}': {self._directory}, where Spark keeps the position of the query, is not what it was "
+                f"when the checkpoint was taken, or is gone: Spark has begun anew, and does not know what follows batch "
+                f"{self._last_batch}"
+            )
         threading.Thread(target=self._watch, name=f"bridge {self.name}", daemon=True).start()
 
     def _hand_over(self, frame: DataFrame, batch_id: int) -> None:
@@ -189,11 +197,13 @@ class StreamingCoordinator(SourceCoordinator):
                 taken.done.set()
 
     def position(self) -> dict[str, Any]:
-        return {"directory": self._directory, "batch": self._last_batch}
+        return {"directory": self._directory, "batch": self._last_batch, "query": str(self._query.id)}
 
     def resume(self, position: dict[str, Any]) -> None:
         self._directory = position["directory"]
         self._last_batch = position["batch"]
+        if self._last_batch >= 0:
+            self._resumed_query = position["query"]
 
     @property
     def waits_for_checkpoint(self) -> bool:

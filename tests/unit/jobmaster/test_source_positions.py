@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +19,7 @@ from flintstream.common.pickling import dumps
 from flintstream.jobmaster import sources as module
 from flintstream.jobmaster.source_factory import SourceFactory
 from flintstream.jobmaster.sources import SourceCoordinator, SplitCoordinator
-from flintstream.jobmaster.spark_sources import DataFrameCoordinator
+from flintstream.jobmaster.spark_sources import DataFrameCoordinator, StreamingCoordinator
 from flintstream.runtime.protocol import VertexReport
 from flintstream.runtime.source import Split, SplitReader, SplitSource
 from flintstream.spark.dataframe_source import BLOCK_RECORDS
@@ -216,3 +219,134 @@ def test_a_frame_that_has_changed_is_refused_by_name(changed):
     position = frame({0: 3, 1: 2}).position()
     with pytest.raises(ValueError, match=r"source 'Orders': the DataFrame has other partitions or numbers of rows"):
         frame(changed, 2, position)
+
+
+class Query:
+    """A streaming DataFrame and its query: the directory decides which one it is."""
+
+    def __init__(self, queries: dict[str, str]) -> None:
+        self.queries = queries
+        self.isActive = True
+        self.stopped = threading.Event()
+        self.writeStream = self
+
+    def option(self, key: str, directory: str) -> Query:
+        assert key == "checkpointLocation"
+        self.id = self.queries.setdefault(directory, f"query {len(self.queries)}")
+        return self
+
+    def foreachBatch(self, hand_over: Any) -> Query:
+        self.hand_over = hand_over
+        return self
+
+    def start(self) -> Query:
+        return self
+
+    def awaitTermination(self) -> None:
+        self.stopped.wait()
+
+    def stop(self) -> None:
+        self.isActive = False
+        self.stopped.set()
+
+
+class Bridge:
+    """The coordinator of a streaming DataFrame, and Spark's side of it."""
+
+    def __init__(self, queries: dict[str, str], position: Any = None, checkpointing: bool = True) -> None:
+        self.query = Query(queries)
+        self.coordinator = StreamingCoordinator(
+            0, "Orders", (0,), self.query, lambda: None, lambda error: None, {}, "/job/taskowned/a", checkpointing
+        )  # type: ignore[arg-type]
+        if position is not None:
+            self.coordinator.resume(pickle.loads(dumps(position)))
+
+    def __enter__(self) -> Bridge:
+        self.coordinator.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.coordinator.close()
+
+    def hand_over(self, batch_id: int) -> threading.Thread:
+        """Spark hands a batch over, and waits on a thread of its own until it is safe or the job ends."""
+
+        def run() -> None:
+            with suppress(RuntimeError):
+                self.query.hand_over(f"rows of {batch_id}", batch_id)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        return thread
+
+    def epoch(self) -> Any:
+        """Waits until a batch is there, and takes it in."""
+        deadline = time.monotonic() + 5
+        while self.coordinator._taken is None and time.monotonic() < deadline:
+            self.coordinator.work(100)
+        taken = self.coordinator._taken
+        self.coordinator.epoch_done([])
+        return None if taken is None else taken.frame
+
+
+def test_spark_commits_a_batch_when_the_checkpoint_that_contains_it_is_complete():
+    with Bridge({}) as bridge:
+        thread = bridge.hand_over(0)
+        assert not bridge.coordinator.waits_for_checkpoint
+        before = bridge.coordinator.position()
+        assert bridge.epoch() == "rows of 0"
+        assert bridge.coordinator.waits_for_checkpoint
+        bridge.coordinator.checkpoint_complete(before)
+        thread.join(0.3)
+        assert thread.is_alive()
+        bridge.coordinator.checkpoint_complete(bridge.coordinator.position())
+        thread.join(5)
+        assert not thread.is_alive()
+        assert not bridge.coordinator.waits_for_checkpoint
+
+
+def test_without_checkpoints_spark_commits_a_batch_behind_its_epoch():
+    with Bridge({}, checkpointing=False) as bridge:
+        thread = bridge.hand_over(0)
+        assert bridge.epoch() == "rows of 0"
+        thread.join(5)
+        assert not thread.is_alive()
+
+
+def test_a_batch_that_comes_again_is_skipped_and_the_next_is_taken():
+    queries: dict[str, str] = {}
+    with Bridge(queries) as bridge:
+        bridge.hand_over(0)
+        bridge.epoch()
+        position = bridge.coordinator.position()
+    with Bridge(queries, position) as again:
+        again.hand_over(0).join(5)
+        again.hand_over(1)
+        assert again.epoch() == "rows of 1"
+
+
+def test_batches_that_were_passed_over_are_told():
+    queries: dict[str, str] = {}
+    with Bridge(queries) as bridge:
+        position = bridge.coordinator.position()
+    with (
+        Bridge(queries, position) as again,
+        pytest.raises(
+            RuntimeError, match=r"source 'Orders': Spark goes on with batch 3, and the checkpoint ends with batch -1"
+        ),
+    ):
+        again.query.hand_over("rows of 3", 3)
+
+
+def test_a_query_that_has_begun_anew_is_refused_where_batches_would_be_skipped():
+    queries: dict[str, str] = {}
+    with Bridge(queries) as bridge:
+        first = bridge.coordinator.position()
+        bridge.hand_over(0)
+        bridge.epoch()
+        position = bridge.coordinator.position()
+    gone = {"/elsewhere": "query 0"}
+    with pytest.raises(ValueError, match=r"source 'Orders': /job/taskowned/a, .*is gone.*what follows batch 0"):
+        Bridge(gone, position).__enter__()
+    with Bridge(dict(gone), first):
+        pass  # Nothing had been read.

@@ -15,6 +15,7 @@ from flintstream.common.time import earliest
 from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
 from flintstream.jobmaster.checkpoints.store import (
     SHARED,
+    TASK_OWNED,
     CompletedCheckpoints,
     Fence,
     FencedOffError,
@@ -142,6 +143,8 @@ class CheckpointCoordinator:
         self._hurried = False
         self._notified: int | None = None
         """The last checkpoint of which the slots know that it is complete."""
+        self._has_savepoint = False
+        """Whether there is one: positions of Spark's queries in it refer to the job's directory."""
         self._failures = 0
         self._epoch = 0
         """The last epoch that a completed checkpoint contains."""
@@ -288,6 +291,7 @@ class CheckpointCoordinator:
         if pending.savepoint is not None:
             storage = storage_at(pending.savepoint)
             storage.write(METADATA, metadata.to_bytes())
+            self._has_savepoint = True
             return pending.savepoint
         if pending.stored:
             self.store.add(metadata)
@@ -405,10 +409,10 @@ class CheckpointCoordinator:
         return self.outcomes()
 
     def close(self, keep: bool) -> None:
-        """The job is over; its checkpoints stay only if it is said so."""
+        """The job is over; its checkpoints stay only if it is said so, and what its savepoints refer to in any case."""
         self._writer.shutdown()
         if not keep:
-            self.store.remove_all()
+            self.store.remove_all(but=TASK_OWNED if self._has_savepoint else None)
 
 
 def _statistics(pending: Pending, metadata: CheckpointMetadata) -> CheckpointStatistics:

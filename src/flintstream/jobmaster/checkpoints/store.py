@@ -128,11 +128,21 @@ class CompletedCheckpoints:
         if self._storage is not None and (self._fence.holds or not self._storage.names(directory)):
             self._storage.remove(directory)
 
-    def remove_all(self) -> None:
-        """Removes the job's directory with all its checkpoints, unless a later attempt has taken it over."""
+    def remove_all(self, but: str | None = None) -> None:
+        """Removes the job's directory with all its checkpoints, unless a later attempt has taken it over.
+
+        What has the name `but` stays.
+        """
         self.checkpoints = []
-        if self._storage is not None and self._fence.holds:
+        if self._storage is None or not self._fence.holds:
+            return
+        names = self._storage.names()
+        if but not in names:
             self._storage.remove("")
+            return
+        for name in names:
+            if name != but:
+                self._storage.remove(name)
 
 
 def read_checkpoint(location: str) -> tuple[CheckpointMetadata, Storage]:

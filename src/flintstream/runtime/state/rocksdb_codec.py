@@ -16,8 +16,6 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy
-
 from flintstream.common.keys import key_bytes, key_group, key_groups
 from flintstream.common.pickling import dumps
 from flintstream.common.serializer import TypeSerializer
@@ -68,12 +66,6 @@ class KeyCodec:
             write = marshal.dumps
             return [prefixes[group] + write(key, _VERSION) for group, key in zip(groups, keys)]
         return [prefixes[group] + key_bytes(key) for group, key in zip(groups, keys)]
-
-    def by_group(self, keys: list[Any]) -> list[Any]:
-        """The keys in the order of their key groups."""
-        groups = key_groups(keys, self._max_parallelism)
-        order = numpy.argsort(numpy.array(groups, dtype=numpy.uint16), kind="stable")
-        return [keys[index] for index in order.tolist()]
 
 
 def decode_key(stored: bytes, value: bytes) -> Any:

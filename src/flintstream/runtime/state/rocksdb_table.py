@@ -6,8 +6,10 @@ a snapshot needs them. Between blocks entries stay in the cache, the ones that c
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, ItemsView, Iterable, Iterator, MutableMapping, Sequence, ValuesView
 from itertools import chain, islice
+from sys import getsizeof
 from typing import Any
 
 from flintstream.runtime.detach import PLAIN, is_plain
@@ -17,9 +19,10 @@ from flintstream.runtime.state.rocksdb_store import Store
 _CHUNK = 8192
 """How many entries are written or read at once."""
 _PROBES = 4
-_MEASURE_EVERY = 16
-_OVERHEAD, _GROWTH = 100, 4
-"""An entry in the cache takes about so many bytes, and so many more for each byte that is stored of it."""
+_MEASURED = 4
+"""How many entries of each block are looked at how large they are."""
+_OVERHEAD = 100
+"""The bytes that an entry takes besides its value: its key, and its places in a dict and a set."""
 
 
 class _Mark:
@@ -57,7 +60,6 @@ class CachedTable(MutableMapping[Any, Any]):
         """Keys in the cache whose entries RocksDB does not have as they are, or whose entries may be changed in place."""
         self._mark_dirty = self._dirty.add
         self._entry_bytes = float(_OVERHEAD)
-        self._blocks = 0
         self._wanted = True
         """Whether the last blocks used this table, so that fetching ahead is worth it."""
         self._probes: list[Any] = []
@@ -121,9 +123,7 @@ class CachedTable(MutableMapping[Any, Any]):
 
     def prefetch(self, keys: set[Any]) -> None:
         """Fetches what is stored for keys that will be used."""
-        self._blocks += 1
-        if self._blocks % _MEASURE_EVERY == 0:
-            self._measure(keys)
+        self._measure(keys)
         if not self._stored:
             return
         unknown = keys.difference(self._live)
@@ -156,7 +156,6 @@ class CachedTable(MutableMapping[Any, Any]):
             else:
                 present.append(key_of[stored_key])
                 data.append(value)
-        self._weigh(data)
         self._live.update(zip(present, self._codec.decode(data)))
         self._live.update(dict.fromkeys(absent, _GONE))
 
@@ -174,10 +173,8 @@ class CachedTable(MutableMapping[Any, Any]):
 
     def _write_back(self, keys: set[Any]) -> None:
         live = self._live
-        # RocksDB takes a batch in half the time if its keys are neighbours.
-        ordered = self._keys.by_group(list(keys)) if len(keys) > _CHUNK else list(keys)
-        for start in range(0, len(ordered), _CHUNK):
-            kept = ordered[start : start + _CHUNK]
+        remaining = iter(keys)
+        while kept := list(islice(remaining, _CHUNK)):
             entries = [live[key] for key in kept]
             gone: list[Any] = []
             if _Mark in set(map(type, entries)):
@@ -189,7 +186,6 @@ class CachedTable(MutableMapping[Any, Any]):
 
     def _put(self, keys: list[Any], entries: list[Any], gone: Sequence[Any] = ()) -> None:
         data = self._encode(keys, entries)
-        self._weigh(data)
         self._stored = self._stored or bool(keys)
         self._store().write(dict(zip(self._keys.encode(keys), data)), self._keys.encode(gone))
 
@@ -207,15 +203,11 @@ class CachedTable(MutableMapping[Any, Any]):
                 return f" for the key {key!r}"
         return ""
 
-    def _weigh(self, data: list[bytes]) -> None:
-        if data:
-            seen = _OVERHEAD + _GROWTH * sum(map(len, data)) / len(data)
-            self._entry_bytes += (seen - self._entry_bytes) * min(1.0, len(data) / _CHUNK + 0.1)
-
     def _measure(self, keys: Iterable[Any]) -> None:
-        """Looks at how large some entries are: those that change in place grow unseen."""
-        some = [key for key in islice(keys, 8) if self._live_get(key, _GONE) is not _GONE]
-        self._weigh(self._encode(some, [self._live[key] for key in some]))
+        for key in islice(keys, _MEASURED):
+            value = self._live_get(key, _GONE)
+            if value is not _GONE:
+                self._entry_bytes += (_OVERHEAD + _bytes_of(value) - self._entry_bytes) / 16
 
     # --- all keys ---
 
@@ -316,3 +308,19 @@ class _Values(ValuesView[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         return (entry for _, entry in self._mapping.scan())
+
+
+def _bytes_of(value: Any, depth: int = 4) -> float:
+    """About how many bytes of memory a value takes. Of many elements some are looked at."""
+    size: float = getsizeof(value)
+    parts: Any = ()
+    if isinstance(value, dict):
+        parts = value.items()
+    elif isinstance(value, (list, tuple, set, frozenset, deque)):
+        parts = value
+    elif hasattr(value, "__dict__"):
+        parts = vars(value).values()
+    if parts and depth:
+        some = list(islice(parts, 32))
+        size += sum(_bytes_of(part, depth - 1) for part in some) * len(parts) / len(some)
+    return size

@@ -534,6 +534,20 @@ def test_checkpoints_outlive_the_job_only_if_told(make):
         assert os.path.exists(job.coordinator.storage.root) is keep
 
 
+def test_what_savepoints_refer_to_outlives_the_job(make, tmp_path):
+    """Spark keeps the positions of its queries in the directory of the job, and a savepoint only knows where."""
+    for savepoint in (True, False):
+        job = make(job_id=("3" if savepoint else "4") * 32)
+        job.checkpoint()
+        job.coordinator.storage.write("taskowned/query/offsets/0", b"position")
+        if savepoint:
+            job.answer(job.begin(str(tmp_path / "savepoints")))
+            job.outcomes()
+        job.coordinator.end_attempt()
+        job.coordinator.close(keep=False)
+        assert job.files() == ({"taskowned/query/offsets/0"} if savepoint else set())
+
+
 # --- on S3 ---
 
 
