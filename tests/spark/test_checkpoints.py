@@ -247,6 +247,23 @@ def test_retained_checkpoints_can_be_gone_on_from(tmp_path):
     assert job.seen + run(build(env, 4000)) == counts(4000)
 
 
+def test_state_in_rocksdb_survives_a_killed_slot_and_another_parallelism(tmp_path):
+    options = {
+        "state__backend__type": "rocksdb",
+        "execution__checkpointing__externalized_checkpoint_retention": "RETAIN_ON_CANCELLATION",
+    }
+    env = environment(tmp_path / "checkpoints", **options)
+    stream = numbers(env, 4000).map(Trip(500, tmp_path, kill=True)).uid("trip")
+    job = Collecting(stream.key_by(lambda value: value % KEYS).process(Count()).uid("count")).take(1500)
+    job.client.cancel().result()
+    with pytest.raises(Exception, match="cancel"):
+        job.rest()
+    (directory,) = (tmp_path / "checkpoints").iterdir()
+    env = environment(parallelism=3, execution__state_recovery__path=str(directory), **options)
+    stream = numbers(env, 4000).map(Trip(500, tmp_path)).uid("trip")
+    assert job.seen + run(stream.key_by(lambda value: value % KEYS).process(Count()).uid("count")) == counts(4000)
+
+
 def test_a_spark_writer_writes_once_for_each_checkpoint(tmp_path):
     calls: list[int] = []
 

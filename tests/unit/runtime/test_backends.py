@@ -336,3 +336,17 @@ def test_a_table_that_is_not_used_is_not_fetched(small: RocksDBKeyedStateBackend
             small.current_key = key
             assert list(unused) == [key]
     assert small.table("list")._wanted
+
+
+def test_entries_that_grow_in_place_count_as_what_they_are(small: RocksDBKeyedStateBackend) -> None:
+    seen = small.state_of(DESCRIPTORS[2])
+    for _ in range(20):
+        for start in range(0, 200, 10):
+            keys = list(range(start, start + 10))
+            small.touch(keys)
+            for key in keys:
+                small.current_key = key
+                seen.add_all(range(1000, 1100))
+    table = small.table("list")
+    assert len(table._live) < 100, "2,000 numbers for each of 200 keys are far more than half a megabyte"
+    assert dict(table.items()) == {key: list(range(1000, 1100)) * 20 for key in range(200)}

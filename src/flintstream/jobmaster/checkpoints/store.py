@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from flintstream.runtime.checkpoint.metadata import METADATA, CheckpointMetadata, CorruptCheckpointError
-from flintstream.runtime.checkpoint.storage import Storage, storage_at
+from flintstream.runtime.checkpoint.storage import Storage, StorageError, storage_at
 
 SHARED = "shared"
 TASK_OWNED = "taskowned"
@@ -51,10 +51,18 @@ class Fence:
 
     def check(self) -> None:
         """Refuses an attempt that is not the latest."""
-        if self._storage is not None and not self.holds:
+        if self._storage is None:
+            return
+        latest = self._latest()
+        if latest > self._number:
             raise FencedOffError(
-                f"another driver has taken over this job: {self._storage.root} has attempt {self._latest()}, and this is "
+                f"another driver has taken over this job: {self._storage.root} has attempt {latest}, and this is "
                 f"attempt {self._number}"
+            )
+        if latest < self._number:
+            raise StorageError(
+                f"checkpoint storage: {self._storage.root} does not have attempt-{self._number} any more, which this job has "
+                "put there: was it emptied, or cannot it be reached?"
             )
 
     def _latest(self) -> int:

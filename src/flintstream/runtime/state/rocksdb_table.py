@@ -123,9 +123,11 @@ class CachedTable(MutableMapping[Any, Any]):
 
     def prefetch(self, keys: set[Any]) -> None:
         """Fetches what is stored for keys that will be used."""
+        if self._stored:
+            self._fetch_unknown(keys)
         self._measure(keys)
-        if not self._stored:
-            return
+
+    def _fetch_unknown(self, keys: set[Any]) -> None:
         unknown = keys.difference(self._live)
         self._look_at_use(len(keys))
         if not unknown or not self._wanted:

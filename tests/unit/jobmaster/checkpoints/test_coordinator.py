@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointFailedError
 from flintstream.jobmaster.checkpoints.store import FencedOffError, read_checkpoint
 from flintstream.runtime.checkpoint.pieces import RestoredOperators, read_piece
-from flintstream.runtime.checkpoint.storage import LocalStorage
+from flintstream.runtime.checkpoint.storage import LocalStorage, StorageError
 
 from ...s3_server import s3_server
 from .fake_slots import COUNT, SOURCE, START, Clock, FakeJob
@@ -495,6 +495,19 @@ def test_a_second_driver_takes_over(make):
     assert second.files() == before
     with pytest.raises(FencedOffError):
         first.coordinator.count(outcome)
+
+
+def test_a_job_whose_directory_was_emptied_does_not_take_that_for_another_driver(job):
+    job.checkpoint()
+    pending = job.begin()
+    job.coordinator.storage.remove("")
+    job.answer(pending)
+    job.settle()
+    (outcome,) = job.coordinator.outcomes()
+    assert isinstance(outcome.error, StorageError)
+    assert "does not have attempt-1 any more" in str(outcome.error)
+    job.coordinator.begin_attempt()
+    job.checkpoint()
 
 
 def test_a_driver_that_was_fenced_off_removes_nothing_of_the_other(make):
