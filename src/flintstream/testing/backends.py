@@ -62,10 +62,3 @@ class TaskUnderTest(Task):
         groups = super()._keyed_state(deployed).key_groups
         clock = self._services.clock
         return make_backend(self._state_backend, deployed.name, self.vertex.max_parallelism, clock, groups)
-
-    def close(self) -> list[BaseException]:
-        errors = super().close()
-        for operator in self.operators.values():
-            if operator.context.keyed_state is not None:
-                operator.context.keyed_state.close()
-        return errors

@@ -6,12 +6,13 @@ import gc
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flintstream.common import Types
+from flintstream.common import Row, Types
 from flintstream.common.keys import key_group, key_group_range
 from flintstream.common.serializer import TypeSerializer
 from flintstream.common.time import Time
@@ -27,6 +28,7 @@ from flintstream.runtime.state.rocksdb import RocksDBKeyedStateBackend
 from flintstream.runtime.state.rocksdb_checkpoint import RocksDBCheckpoint
 from flintstream.runtime.state.rocksdb_options import RocksDBOptions
 from flintstream.runtime.state.rocksdb_store import slot_memory
+from flintstream.runtime.state.rocksdb_table import CachedTable
 from flintstream.testing import OneInputOperatorHarness
 
 GROUPS = 32
@@ -281,6 +283,31 @@ class TestTypes:
         after = make()
         after.restore([backend.checkpoint(str(tmp_path / "chk-1"))])
         return after
+
+    @pytest.mark.parametrize(
+        ("type_info", "value"),
+        [
+            (Types.LONG(), 1),
+            (Types.PICKLED_BYTE_ARRAY(), {1}),
+            (Types.TUPLE([Types.LONG(), Types.STRING()]), (1, "a")),
+            (Types.LIST(Types.DOUBLE()), [1.5]),
+            (Types.MAP(Types.STRING(), Types.BIG_DEC()), {"a": Decimal("1.50")}),
+            (Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.STRING()]), Row(a=1, b="x")),
+        ],
+        ids=str,
+    )
+    def test_entries_of_the_same_type_stay_as_they_are(
+        self, type_info: Any, value: Any, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        backend = make()
+        backend.value_state(ValueStateDescriptor("state", type_info))
+        backend.table("state")["key"] = value
+        after = make()
+        after.restore([backend.checkpoint(str(tmp_path / "chk-1"))])
+        monkeypatch.setattr(CachedTable, "_put", lambda *arguments: pytest.fail("it was written again"))
+        state = after.value_state(ValueStateDescriptor("state", type_info))
+        after.current_key = "key"
+        assert state.value() == value
 
     def test_entries_are_written_anew_for_another_type(self, make: Make, tmp_path: Path) -> None:
         after = self.restored(make, tmp_path)

@@ -61,7 +61,7 @@ class Fence:
             )
         if latest < self._number:
             raise StorageError(
-                f"checkpoint storage: {self._storage.root} does not have attempt-{self._number} any more, which this job has "
+                f"checkpoint storage: {self._storage.root} does not have attempt-{self._number} any more, which this job "
                 "put there: was it emptied, or cannot it be reached?"
             )
 
@@ -144,6 +144,9 @@ class CompletedCheckpoints:
         self.checkpoints = []
         if self._storage is None or not self._fence.holds:
             return
+        # The newest checkpoint last: whoever goes on when this driver is killed here must not go on from an older one.
+        for number in _numbers(self._storage):
+            self._storage.remove(checkpoint_directory(number))
         names = self._storage.names()
         if but not in names:
             self._storage.remove("")

@@ -80,11 +80,15 @@ class OperatorSnapshot:
         return sum(map(len, self.groups.values()))
 
 
+_Encoded = tuple[list[Any], bytes, list[Any] | None]
+"""Keys, their values as bytes, and times of use where entries have a time to live."""
+
+
 @dataclass
 class _Group:
     """The content of a key group: for each state keys, values and times of use; and timers."""
 
-    entries: dict[str, tuple[list[Any], bytes, list[Any] | None]] = field(default_factory=dict)
+    entries: dict[str, _Encoded] = field(default_factory=dict)
     removed: dict[str, list[Any]] = field(default_factory=dict)
     """In a snapshot of changes: the touched keys that have nothing stored now."""
     timers: StoredTimers = field(default_factory=lambda: ([], []))
@@ -106,15 +110,26 @@ def take_snapshot(
     if keyed is None:
         return OperatorSnapshot(operator=stored)
     groups: dict[int, _Group] = {}
-    for info, _ in keyed.entries():
-        _add_entries(keyed, info, changed, groups)
     _add_timers(timers, keyed.max_parallelism, groups)
-    return OperatorSnapshot(
-        {info.name: _describe(info) for info, _ in keyed.entries()},
-        _as_bytes(groups),
-        stored,
-        base=base,
-    )
+    if changed is None:
+        data = _all_groups(keyed, groups)
+    else:
+        for info, _ in keyed.entries():
+            _add_changes(keyed, info, changed, groups)
+        data = _as_bytes(groups)
+    return OperatorSnapshot({info.name: _describe(info) for info, _ in keyed.entries()}, data, stored, base=base)
+
+
+def _all_groups(keyed: KeyedStateBackend, timers: dict[int, _Group]) -> dict[int, bytes]:
+    """The bytes of all key groups; made one by one, since the state of all may be larger than memory."""
+    infos = {info.name: info for info, _ in keyed.entries()}
+    data = {}
+    for group, stored in keyed.groups():
+        content = timers.pop(group, None) or _Group()
+        for name, entries in stored.items():
+            content.entries[name] = _encoded(keyed, infos[name], entries)
+        data[group] = dumps(vars(content))
+    return data | _as_bytes(timers)
 
 
 def take_database_snapshot(
@@ -137,28 +152,31 @@ def _describe(info: KeyedStateInfo) -> StoredKeyedState:
     return StoredKeyedState(info.kind, snapshot.to_data(), info.time_to_live is not None)
 
 
-def _add_entries(
-    keyed: KeyedStateBackend, info: KeyedStateInfo, changed: Collection[Any] | None, groups: dict[int, _Group]
+def _add_changes(
+    keyed: KeyedStateBackend, info: KeyedStateInfo, changed: Collection[Any], groups: dict[int, _Group]
 ) -> None:
-    serializer = _serializer(info.type_info)
-    now = keyed.clock()
     for group, entries in keyed.by_key_group(info.name, changed).items():
-        live = info.time_to_live
-        if live is not None and live.cleanup_in_snapshot:
-            left = {key: live.unexpired(info.kind, entry, now) for key, entry in entries.items()}
-            entries = {key: entry for key, entry in left.items() if entry is not None}
-        values, times = list(entries.values()), None
-        if live is not None:
-            values, times = ttl.without_times(info.kind, values)
-        try:
-            data = serializer.serialize_all(values)
-        except Exception as error:
-            raise ValueError(f"operator '{keyed.operator}': state {info.name!r} cannot be written: {error}") from error
-        groups.setdefault(group, _Group()).entries[info.name] = (list(entries), data, times)
+        groups.setdefault(group, _Group()).entries[info.name] = _encoded(keyed, info, entries)
     table = keyed.table(info.name)
-    removed = [key for key in changed or () if key not in table]
+    removed = [key for key in changed if key not in table]
     for key, group in zip(removed, key_groups(removed, keyed.max_parallelism)):
         groups.setdefault(group, _Group()).removed.setdefault(info.name, []).append(key)
+
+
+def _encoded(keyed: KeyedStateBackend, info: KeyedStateInfo, entries: dict[Any, Any]) -> _Encoded:
+    live = info.time_to_live
+    if live is not None and live.cleanup_in_snapshot:
+        now = keyed.clock()
+        left = {key: live.unexpired(info.kind, entry, now) for key, entry in entries.items()}
+        entries = {key: entry for key, entry in left.items() if entry is not None}
+    values, times = list(entries.values()), None
+    if live is not None:
+        values, times = ttl.without_times(info.kind, values)
+    try:
+        data = _serializer(info.type_info).serialize_all(values)
+    except Exception as error:
+        raise ValueError(f"operator '{keyed.operator}': state {info.name!r} cannot be written: {error}") from error
+    return list(entries), data, times
 
 
 def _add_timers(timers: StoredTimers, max_parallelism: int, groups: dict[int, _Group]) -> None:

@@ -547,6 +547,19 @@ def test_checkpoints_outlive_the_job_only_if_told(make):
         assert os.path.exists(job.coordinator.storage.root) is keep
 
 
+def test_the_newest_checkpoint_is_removed_last(make, monkeypatch):
+    """A driver may be killed meanwhile, and who goes on from an older one would commit again."""
+    make(retained=9).checkpoint()
+    job = make(retained=9)
+    job.checkpoint()
+    job.checkpoint(base=job.base)
+    removed = []
+    monkeypatch.setattr(LocalStorage, "remove", lambda storage, path: removed.append(path))
+    job.coordinator.end_attempt()
+    job.coordinator.close(keep=False)
+    assert removed == ["chk-1", "chk-2", "chk-3", ""]
+
+
 def test_what_savepoints_refer_to_outlives_the_job(make, tmp_path):
     """Spark keeps the positions of its queries in the directory of the job, and a savepoint only knows where."""
     for savepoint in (True, False):
