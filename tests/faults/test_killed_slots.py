@@ -9,6 +9,8 @@ import pytest
 from tests.faults.helpers import Gate, assert_a_new_job_works, failure, idle_job, numbers, reached
 from tests.processes import slot_pids
 
+from flintstream.spark import slots
+
 
 @pytest.mark.parametrize("victim", ["that processes", "that waits"])
 def test_a_slot_killed_in_the_middle_of_an_epoch_fails_the_job_and_leaves_nothing(env, tmp_path, victim):
@@ -38,3 +40,14 @@ def test_a_slot_killed_while_it_starts_fails_the_job(env, tmp_path):
 
     numbers(env, 1, 10).map(KillsItself(tmp_path, None)).print()
     assert "slot 1 (process " in failure(env.execute_async())
+
+
+def test_a_slot_that_dies_before_it_calls_is_not_waited_for(env, tmp_path, monkeypatch):
+    monkeypatch.setattr(slots, "START_SECONDS", 1000.0)
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\ncat > /dev/null\n")
+    python.chmod(0o755)
+    env.set_python_executable(str(python))
+    numbers(env, 1, 10).print()
+    with pytest.raises(Exception, match=r"slot \d \(process \d+\) died while it started"):
+        env.execute()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CLOSE_SECONDS = 5.0
+_log = logging.getLogger(__name__)
 
 
 class JobAttempt:
@@ -167,15 +170,23 @@ class JobAttempt:
     def release(self, finished: bool) -> None:
         """Leaves nothing running. What is still told of this attempt is not the next one's concern."""
         self._over = True
+        pool = self.pool
+        steps: list[Callable[[], None]] = [source.close for source in self._sources.values()]
         if not finished:
-            self.interrupt()
-        for source in self._sources.values():
-            source.close()
-        if self.pool is not None:
-            if not finished:
-                # The job's own failure is what counts, and the slots are ended in any case.
-                self.pool.tell_all("close", CLOSE_SECONDS)
-            self.pool.close()
+            steps.insert(0, self.interrupt)
+        if pool is not None and not finished:
+            # The job's own failure is what counts, and the slots are ended in any case.
+            steps.append(lambda: pool.tell_all("close", CLOSE_SECONDS))
+        if pool is not None:
+            steps.append(pool.close)
+        for step in steps:
+            try:
+                step()
+            except Exception:
+                # A query that cannot be stopped, say, keeps neither slots alive nor the job from its restart.
+                _log.warning(
+                    "job %s: not all of its attempt %d could be ended", self._job_id, self._number, exc_info=True
+                )
 
     # --- epochs ---
 

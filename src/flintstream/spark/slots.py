@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 START_SECONDS = 60.0
 CLOSE_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
 # A Unix socket's path holds 108 bytes on Linux, 104 on macOS; a slot's is "<directory>/slot-<n>-<8 characters>/s".
 _LONGEST_DIRECTORY = 104 - 24
 
@@ -114,11 +115,18 @@ class SlotPool:
         )
         acceptor.start()
         ship_package(self._spark)
-        self._launch()
-        if not self._all_here.wait(START_SECONDS):
-            missing = sorted(set(range(self._count)) - set(self._slots))
-            raise SlotError(f"slots {missing} did not start within {START_SECONDS:.0f} s")
+        self._wait_for_calls(self._launch())
         threading.Thread(target=self._listen, name="slot events", daemon=True).start()
+
+    def _wait_for_calls(self, pids: dict[int, int]) -> None:
+        """Waits until each slot has called back; on this machine, no longer than its process lives."""
+        deadline = time.monotonic() + START_SECONDS
+        while not self._all_here.wait(_LOOK_SECONDS):
+            missing = sorted(set(pids) - set(self._slots))
+            if self.local and (dead := [slot for slot in missing if _gone(pids[slot])]):
+                raise SlotError(f"slot {dead[0]} (process {pids[dead[0]]}) died while it started")
+            if time.monotonic() >= deadline:
+                raise SlotError(f"slots {missing} did not start within {START_SECONDS:.0f} s")
 
     def _register(self, connection: Connection) -> None:
         """Takes in a slot that calls for the first time; one that comes too late is sent away, and ends."""
@@ -132,8 +140,9 @@ class SlotPool:
             if len(self._slots) == self._count:
                 self._all_here.set()
 
-    def _launch(self) -> None:
-        """Starts the processes: a barrier stage needs a core for each task, so a task may start several slots."""
+    def _launch(self) -> dict[int, int]:
+        """Starts the processes, and gives their ids by slot. A barrier stage needs a core for each task, so a task may start
+        several slots."""
         assert self._listener is not None
         context = self._spark.sparkContext
         cores = context.defaultParallelism
@@ -153,14 +162,15 @@ class SlotPool:
             )
             for slot in range(self._count)
         ]
-        groups = [[pickle.dumps(spec) for spec in specs[task::tasks]] for task in range(tasks)]
+        groups = [[(spec.slot, pickle.dumps(spec)) for spec in specs[task::tasks]] for task in range(tasks)]
         started = (
             context.parallelize(groups, tasks)
             .barrier()
             .mapPartitions(partial(_start_slots, self._python_executable))
             .collect()
         )
-        assert sum(started) == self._count
+        assert len(started) == self._count
+        return dict(started)
 
     def close(self) -> None:
         """Ends all slots: gives user code the chance to close, then closes the connections, at which slots exit."""
@@ -287,13 +297,12 @@ class SlotPool:
         self.give_up_calls(summary)
 
 
-def _start_slots(python_executable: str | None, groups: Iterable[list[bytes]]) -> Iterator[int]:
-    """Runs in a Spark task: starts slot processes that outlive it."""
+def _start_slots(python_executable: str | None, groups: Iterable[list[tuple[int, bytes]]]) -> Iterator[tuple[int, int]]:
+    """Runs in a Spark task: starts slot processes that outlive it, and gives the id of each."""
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
-    started = 0
     for specs in groups:
-        for spec in specs:
+        for slot, spec in specs:
             process = subprocess.Popen(
                 [python_executable or sys.executable, "-c", "from flintstream.runtime.slot import main; main()"],
                 stdin=subprocess.PIPE,
@@ -304,8 +313,7 @@ def _start_slots(python_executable: str | None, groups: Iterable[list[bytes]]) -
             process.stdin.write(spec)
             process.stdin.close()
             threading.Thread(target=process.wait, daemon=True).start()
-            started += 1
-    yield started
+            yield slot, process.pid
 
 
 def _hang_up(connection: Connection) -> None:
@@ -324,3 +332,13 @@ def _alive(pid: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
         return False
+
+
+def _gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

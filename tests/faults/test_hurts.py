@@ -1,0 +1,272 @@
+"""Jobs with checkpoints that are hurt on the way: their sinks show what those of an unhurt job show.
+
+A few hurts are always tried. `make faults` tries others, which follow from a seed: as many as FLINT_FAULT_ROUNDS says, from
+FLINT_FAULT_SEED on. A seed alone hurts its job in the same way again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tests.faults import hurt_program, hurts
+from tests.faults.helpers import wait_until
+from tests.faults.hurts import MOMENT, Hurt
+
+from flintstream.jobmaster.sources import SourceCoordinator
+
+PROGRAM = Path(hurt_program.__file__)
+ROOT = PROGRAM.parents[2]
+FIRST_SEED = int(os.environ.get("FLINT_FAULT_SEED") or time.time())
+ROUNDS = int(os.environ.get("FLINT_FAULT_ROUNDS") or 0)
+IN_SLOTS = ["snapshot", "upload", "notification", "file commit", "publication", "transaction commit"]
+IN_DRIVER = ["metadata", "notifying", "pruning", "closing"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A job, and what happens to it."""
+
+    hurts: tuple[Hurt, ...] = ()
+    job: str = "main"
+    tolerated: int = 0
+    """How many checkpoints may fail in a row."""
+    parallelism: int = 2
+    """Of a driver that goes on for one that was killed."""
+    backend: str = "hashmap"
+    seed: int | None = None
+    """From which all of this follows."""
+
+    @property
+    def kills_the_driver(self) -> bool:
+        return any(hurt.action.endswith("kill -9") and in_driver(hurt) for hurt in self.hurts)
+
+    def __str__(self) -> str:
+        origin = "" if self.seed is None else f"seed {self.seed}: "
+        return f"{origin}{', then '.join(map(str, self.hurts))}, state in {self.backend}"
+
+
+def in_driver(hurt: Hurt) -> bool:
+    point = hurt.point.removeprefix("before ").removeprefix("after ")
+    return point in (MOMENT, *hurts.IN_DRIVER, *hurts.CALLS.values())
+
+
+# --- from a seed to a case ---
+
+
+def killed_slot(chance: random.Random, _: int) -> Case:
+    """At any time, and perhaps another one while the first is replaced."""
+    first = Hurt(MOMENT, chance.randrange(3500), "kill -9 of a slot")
+    again = Hurt(chance.choice(["before deployment", "after deployment"]), 3, "kill -9 of a slot")
+    return Case((first, again) if chance.random() < 0.5 else (first,))
+
+
+def killed_worker(chance: random.Random, _: int) -> Case:
+    return Case((Hurt(MOMENT, chance.randrange(3500), "kill -9 of Spark's workers"),))
+
+
+def killed_driver(chance: random.Random, _: int) -> Case:
+    # A new driver takes its time for the first epoch, and does the others faster.
+    point = chance.choice(["before epoch", "after epoch", "before report", "after report", MOMENT, "before removal"])
+    latest = {MOMENT: 12000, "before removal": 1}.get(point, 16)
+    return Case((Hurt(point, chance.randint(1, latest), "kill -9"),), parallelism=chance.choice([1, 2, 3]))
+
+
+def user_code(chance: random.Random, _: int) -> Case:
+    latest = {"map": 400, "timer": 70, "window function": 50, "snapshot_state": 5}
+    point = chance.choice(list(latest))
+    return Case((Hurt(point, chance.randint(1, latest[point]), "exception"),))
+
+
+def storage(chance: random.Random, _: int) -> Case:
+    # With its first write the driver looks whether the storage can be used at all.
+    points = [("before slot's write", 1, 30), ("before driver's write", 2, 7), ("before upload", 1, 40)]
+    point, first, last = chance.choice(points)
+    hurt = Hurt(point, chance.randint(first, last), chance.choice(["full disk", "forbidden write"]))
+    if chance.random() < 0.3:
+        hurt = Hurt("after metadata", chance.randint(1, 5), "file in the way")
+    return Case((hurt,), tolerated=chance.choice([0, 2]))
+
+
+def damage(chance: random.Random, _: int) -> Case:
+    action = chance.choice(["lost file", "cut off metadata", "altered metadata"])
+    return Case((Hurt("after metadata", chance.randint(1, 5), f"{action} and kill -9"),))
+
+
+def protocol(chance: random.Random, turn: int) -> Case:
+    """All points of the protocol in turn."""
+    points = [
+        (side, point, action)
+        for point in (*IN_DRIVER, *IN_SLOTS)
+        for action in ("kill -9", "exception")
+        for side in ("before", "after")
+    ]
+    side, point, action = points[turn * 11 % len(points)]  # neighbours are alike
+    latest = {"upload": 90, "notification": 30, "notifying": 18, "snapshot": 30, "closing": 2}.get(point, 9)
+    return Case((Hurt(f"{side} {point}", chance.randint(1, latest), action),), tolerated=chance.choice([0, 2]))
+
+
+def bridge(chance: random.Random, turn: int) -> Case:
+    points = [(side, action) for action in ("exception", "kill -9") for side in ("before", "after")]
+    side, action = points[turn % len(points)]
+    return Case((Hurt(f"{side} bridge commit", chance.randint(1, 3), action),), "bridge")
+
+
+FAMILIES = [killed_slot, killed_worker, killed_driver, user_code, storage, damage, bridge] + 5 * [protocol]
+
+
+def case_of(seed: int) -> Case:
+    """What follows from a seed: those that follow each other try all kinds of hurts, and all points of the protocol."""
+    rounds, place = divmod(seed, len(FAMILIES))
+    family = FAMILIES[place]
+    turn = rounds * FAMILIES.count(family) + FAMILIES[:place].count(family)
+    chance = random.Random(seed)
+    case = family(chance, turn)
+    planned = case.hurts
+    if case.job == "main" and chance.random() < 0.4:
+        planned += chance.choice([killed_slot, user_code])(chance, turn).hurts
+    return replace(case, hurts=planned, backend=chance.choice(["hashmap", "hashmap", "rocksdb"]), seed=seed)
+
+
+# --- running it ---
+
+
+class Driver:
+    """Runs a job in a driver of its own."""
+
+    def __init__(self, case: Case, directory: Path) -> None:
+        mark = uuid.uuid4().hex
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        words = [f"{key}={value}" for key, value in options_of(case).items()]
+        self.mark = mark
+        self.ended = subprocess.run(
+            [sys.executable, str(PROGRAM), case.job, str(directory), *words],
+            env={**os.environ, "PYTHONPATH": path, "FLINT_HURT": mark},
+            capture_output=True,
+            text=True,
+            timeout=150,
+        )
+        wait_until(lambda: not self.left(), 20.0, "the end of all processes")
+
+    def result(self) -> dict[str, Any] | None:
+        """What became of the job; None if the driver was killed."""
+        if self.ended.returncode == -signal.SIGKILL:
+            return None
+        assert self.ended.returncode == 0, self.ended.stderr
+        result: dict[str, Any] = json.loads(self.ended.stdout.splitlines()[-1])
+        return result
+
+    def left(self) -> list[psutil.Process]:
+        """The processes that the driver has started, directly or not, and that still run."""
+        return [process for process in psutil.process_iter() if self.is_ours(process)]
+
+    def is_ours(self, process: psutil.Process) -> bool:
+        try:
+            return process.environ().get("FLINT_HURT") == self.mark and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False
+
+
+def options_of(case: Case) -> dict[str, str]:
+    return {
+        "execution.checkpointing.tolerable-failed-checkpoints": str(case.tolerated),
+        "state.backend.type": case.backend,
+    }
+
+
+def run(case: Case, directory: Path) -> dict[str, Any]:
+    """Runs a job to its end; if its driver is killed on the way, this one goes on."""
+    hurts.write_plan(directory, case.hurts)
+    options = options_of(case)
+    if case.kills_the_driver:
+        result = Driver(case, directory).result()
+        if result is not None:
+            return result
+        options["parallelism.default"] = str(case.parallelism)
+    return hurt_program.run(case.job, directory, options)
+
+
+def visible(path: Path) -> list[str]:
+    """The lines that a reader of a sink's directory sees."""
+    files = [file for file in path.iterdir() if not file.name.startswith(".")]
+    texts = [file.read_text() for file in files]
+    assert all(text.endswith("\n") for text in texts), "each file is whole"
+    return sorted(line for text in texts for line in text.splitlines())
+
+
+def check(case: Case, directory: Path, ended: dict[str, Any]) -> None:
+    assert ended["status"] == "FINISHED", ended["error"]
+    for name, lines in hurt_program.JOBS[case.job][1]().items():
+        assert visible(directory / name) == lines, name
+    left = [path for path in (directory / "checkpoints").rglob("*") if path.is_file()]
+    assert left == [], "a finished job leaves no checkpoints"
+    assert len(ended["restarts"]) <= len(case.hurts), "no restart without need"
+
+
+def hurt(case: Case, directory: Path) -> dict[str, Any]:
+    """Runs a job and checks what it leaves; all that was planned must have happened."""
+    ended = run(case, directory)
+    check(case, directory, ended)
+    assert hurts.happened(directory) == list(range(len(case.hurts)))
+    return ended
+
+
+# --- the tests ---
+
+ALWAYS = [
+    Case((Hurt(MOMENT, 1500, "kill -9 of a slot"), Hurt("timer", 40, "exception"))),
+    Case((Hurt(MOMENT, 800, "kill -9 of Spark's workers"),), backend="rocksdb"),
+    Case((Hurt("before publication", 2, "kill -9"),)),
+    Case((Hurt("before bridge commit", 2, "exception"),), job="bridge"),
+]
+
+
+def test_an_unhurt_job_gives_what_follows_from_its_input(spark, tmp_path):
+    hurt(Case(), tmp_path)
+
+
+@pytest.mark.parametrize("case", ALWAYS, ids=str)
+def test_a_job_that_is_hurt_shows_what_an_unhurt_one_shows(spark, tmp_path, case):
+    hurt(case, tmp_path)
+
+
+def test_a_checkpoint_that_fails_and_is_tolerated_is_followed_by_a_good_one(spark, tmp_path):
+    ended = hurt(Case((Hurt("before slot's write", 10, "full disk"),), tolerated=2), tmp_path)
+    assert ended["restarts"] == []
+
+
+@pytest.mark.timeout(300)
+def test_who_goes_on_for_a_killed_driver_takes_the_checkpoint_before_a_damaged_one(spark, tmp_path):
+    ended = hurt(Case((Hurt("after metadata", 3, "lost file and kill -9"),)), tmp_path)
+    assert ended["restored"] == 2
+    assert len(ended["refused"]) == 1 and ended["refused"][0].endswith("a file of checkpoint 3, is missing")
+
+
+def test_a_job_starts_again_although_its_sources_cannot_be_closed(spark, tmp_path, monkeypatch):
+    def close(source):
+        raise OSError("this source cannot be closed")
+
+    monkeypatch.setattr(SourceCoordinator, "close", close)
+    hurt(Case((Hurt("map", 100, "exception"),)), tmp_path)
+
+
+if ROUNDS:
+
+    @pytest.mark.timeout(300)
+    @pytest.mark.parametrize("case", [case_of(FIRST_SEED + number) for number in range(ROUNDS)], ids=str)
+    def test_random_hurts(spark, tmp_path, case):
+        print(case)
+        ended = run(case, tmp_path)
+        print(ended, "hurts that have happened:", hurts.happened(tmp_path))
+        check(case, tmp_path, ended)
