@@ -131,4 +131,6 @@ class CustomStateBackend(StateBackend):
     """A state backend written in Java for Flink: there is none here."""
 
     def _options(self) -> dict[str, str]:
-        raise NotImplementedError(f"{type(self).__name__}: state backends of Flink are Java objects; there are two here")
+        raise NotImplementedError(
+            f"{type(self).__name__}: state backends of Flink are Java objects; there are two here"
+        )
