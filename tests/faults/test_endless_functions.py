@@ -11,7 +11,7 @@ from tests.faults.helpers import assert_nothing_left, numbers, wait_until
 
 from flintstream.common import JobStatus
 from flintstream.datastream import MapFunction
-from flintstream.jobmaster import job_master
+from flintstream.jobmaster import attempt
 from flintstream.spark import slots
 
 
@@ -59,7 +59,7 @@ class NeverLetsGo(Marks, MapFunction):
 
 @pytest.mark.parametrize("function", [SleepsInMap, SleepsInOpen, SleepsInClose, NeverLetsGo])
 def test_a_cancel_ends_a_function_that_never_returns(env, tmp_path, monkeypatch, function):
-    monkeypatch.setattr(job_master, "CLOSE_SECONDS", 1.0)
+    monkeypatch.setattr(attempt, "CLOSE_SECONDS", 1.0)
     monkeypatch.setattr(slots, "CLOSE_SECONDS", 1.0)
     numbers(env, 1, 10).map(function(tmp_path / "begun")).print()
     client = env.execute_async()

@@ -61,6 +61,8 @@ class JobMaster:
         self.attempt: JobAttempt | None = None
         self._first = self._told_to_restore()
         """What the job was told to go on from; what does not fit is refused before anything runs."""
+        self._stopped: JobStopped | None = None
+        """The savepoint with which the job has ended, if it was told to."""
         self._started = time.time()
         self._thread = threading.Thread(target=self._run, name=f"job {settings.job_name}", daemon=True)
 
@@ -120,6 +122,8 @@ class JobMaster:
         self.checkpoints.close(self._keeps_checkpoints(last))
         self.progress.end(last)
         self._set_status(last)
+        if self._stopped is not None:
+            self._stopped.request.result.set_result(self._stopped.location)
         self._control.refuse_requests(f"the job is {last.name}")
         failure = outcome if isinstance(outcome, BaseException) else None
         if failure is None:
@@ -185,8 +189,7 @@ class JobMaster:
             if stopped is not None:
                 stopped.request.result.set_exception(error)
             raise
-        if stopped is not None:
-            stopped.request.result.set_result(stopped.location)
+        self._stopped = stopped
 
     def _release(self, status: JobStatus) -> None:
         """Ends an attempt that has failed or is cancelled."""
