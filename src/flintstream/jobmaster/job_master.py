@@ -225,11 +225,8 @@ class JobMaster:
 
     def _source_directory(self) -> str | None:
         """Where streaming DataFrames keep their positions if they are to outlive the driver: Spark must understand it."""
-        settings = self.settings.checkpoints
-        if not settings.enabled or settings.directory is None:
-            return None
-        storage = storage_at(settings.directory)
-        return os.path.join(storage.root, str(self.job_id), TASK_OWNED) if isinstance(storage, LocalStorage) else None
+        storage = self.checkpoints.storage
+        return os.path.join(storage.root, TASK_OWNED) if isinstance(storage, LocalStorage) else None
 
     def _failure(self, fault: Fault) -> JobExecutionError:
         return JobExecutionError(self.settings.job_name, str(self.job_id), fault)

@@ -6,7 +6,8 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -58,7 +59,10 @@ class Progress:
         """Takes in an epoch."""
         self.records_in += read
         self.records_out = sum(vertex.records_in for vertex in vertices if vertex.is_last)
-        self.late_records = _added(report.late_records for report in reports)
+        late: Counter[str] = Counter()
+        for report in reports:
+            late.update(report.late_records)
+        self.late_records = dict(late)
         numbers = EpochNumbers(
             epoch, seconds, read, [report.busy for report in reports], [report.memory for report in reports]
         )
@@ -116,14 +120,6 @@ class Progress:
             self._line = f"\r\x1b[2K{line}"
             sys.stderr.write(self._line)
             sys.stderr.flush()
-
-
-def _added(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for each in counts:
-        for name, count in each.items():
-            total[name] = total.get(name, 0) + count
-    return total
 
 
 def _short(number: float) -> str:

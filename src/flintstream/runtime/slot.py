@@ -15,6 +15,7 @@ import socket
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -258,11 +259,10 @@ class Slot:
         )
 
     def _late_records(self) -> dict[str, int]:
-        found: dict[str, int] = {}
+        found: Counter[str] = Counter()
         for task in self._tasks:
-            for name, count in task.late_records().items():
-                found[name] = found.get(name, 0) + count
-        return found
+            found.update(task.late_records())
+        return dict(found)
 
     def _report(self, task: Task) -> VertexReport:
         head = task.head

@@ -355,8 +355,7 @@ class CheckpointCoordinator:
             if pending.savepoint is not None:
                 storage_at(pending.savepoint).remove("")
             elif pending.stored:
-                own = {piece.path for stored in states.values() for piece in stored.state.pieces()}
-                self.store.discard({path for path in own if path is not None})
+                self.store.discard(set[str]().union(*(stored.state.files() for stored in states.values())))
                 self.store.discard_directory(pending.checkpoint_id)
         except Exception:
             return  # The storage is what has failed: what is left there is removed with the job.

@@ -71,11 +71,7 @@ def _fetch(piece: Piece, storage: Storage | None, target: str) -> None:
             storage.download(piece.path, target)
         except FileNotFoundError as error:
             raise CorruptCheckpointError(f"{location}, a file of the checkpoint, is missing") from error
-    size = os.path.getsize(target)
-    if size != piece.size:
-        raise CorruptCheckpointError(f"{location} was cut off: {size} of {piece.size} bytes are there")
-    if file_checksum(target) != piece.checksum:
-        raise CorruptCheckpointError(f"{location} was altered: its checksum is wrong")
+    piece.check(os.path.getsize(target), file_checksum(target), location)
 
 
 def file_checksum(path: str) -> int:

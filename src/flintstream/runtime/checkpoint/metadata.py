@@ -36,6 +36,13 @@ class Piece:
     start: int = 0
     """Where in the file the bytes begin."""
 
+    def check(self, size: int, checksum: int, location: str) -> None:
+        """Refuses bytes of a location that are not what was written."""
+        if size != self.size:
+            raise CorruptCheckpointError(f"{location} was cut off: {size} of {self.size} bytes are there")
+        if checksum != self.checksum:
+            raise CorruptCheckpointError(f"{location} was altered: a checksum is wrong")
+
 
 @dataclass(frozen=True)
 class KeyedPart:
@@ -87,6 +94,10 @@ class SubtaskState:
                 found += part.groups.values()
         return found
 
+    def files(self) -> set[str]:
+        """The files that its pieces are in."""
+        return {piece.path for piece in self.pieces() if piece.path is not None}
+
 
 @dataclass(frozen=True)
 class OperatorState:
@@ -120,13 +131,8 @@ class CheckpointMetadata:
 
     def files(self) -> set[str]:
         """The files that belong to it, besides its own."""
-        return {
-            piece.path
-            for operator in self.operators.values()
-            for state in operator.subtasks.values()
-            for piece in state.pieces()
-            if piece.path is not None
-        }
+        states = (state for operator in self.operators.values() for state in operator.subtasks.values())
+        return set[str]().union(*(state.files() for state in states))
 
     @property
     def size(self) -> int:

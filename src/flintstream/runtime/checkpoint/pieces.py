@@ -77,8 +77,7 @@ class PieceWriter:
         checksums = {number: zlib.crc32(data) for number, data in parts.items()}
         if target.storage is None or size <= target.inline_size:
             return {number: Piece(len(data), checksums[number], data) for number, data in parts.items()}
-        path = f"{directory}/{uuid.uuid4().hex}".lstrip("/")
-        self.files.append(path)
+        path = self._new_file(directory)
         target.storage.write(path, b"".join(parts.values()))
         pieces, start = {}, 0
         for number, data in parts.items():
@@ -114,10 +113,14 @@ class PieceWriter:
             with open(local, "rb") as file:
                 data = file.read()
             return Piece(len(data), zlib.crc32(data), data)
-        path = f"{directory}/{uuid.uuid4().hex}".lstrip("/")
-        self.files.append(path)
+        path = self._new_file(directory)
         target.storage.upload(path, local)
         return Piece(size, file_checksum(local), None, path)
+
+    def _new_file(self, directory: str) -> str:
+        path = f"{directory}/{uuid.uuid4().hex}".lstrip("/")
+        self.files.append(path)
+        return path
 
 
 def read_piece(piece: Piece, storage: Storage | None) -> bytes:
@@ -131,10 +134,7 @@ def read_piece(piece: Piece, storage: Storage | None) -> bytes:
             data = storage.read(piece.path, piece.start, piece.size)
         except FileNotFoundError as error:
             raise CorruptCheckpointError(f"{location}, a file of the checkpoint, is missing") from error
-    if len(data) != piece.size:
-        raise CorruptCheckpointError(f"{location} was cut off: {len(data)} of {piece.size} bytes are there")
-    if zlib.crc32(data) != piece.checksum:
-        raise CorruptCheckpointError(f"{location} was altered: a checksum is wrong")
+    piece.check(len(data), zlib.crc32(data), location)
     return data
 
 
