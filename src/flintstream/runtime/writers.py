@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flintstream.common.keys import key_bytes, key_group, subtask_for_group, subtasks
+from flintstream.common.keys import key_bytes, subtasks
 from flintstream.graph.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -171,31 +171,35 @@ class CustomWriter(Writer):
         self._spread(batch, targets)
 
 
-class Routes(dict[Any, int]):
+class Routes:
     """Key to target subtask, by the key's group; remembers what it has computed, up to a bound.
 
-    Once there are more keys than it may remember, whole blocks are computed instead.
+    Once there are more keys than it may remember, every block is computed.
     """
 
     def __init__(self, max_parallelism: int, parallelism: int) -> None:
         self._max_parallelism = max_parallelism
         self._parallelism = parallelism
+        self._known: dict[Any, int] = {}
         self._overrun = False
 
     def targets(self, keys: list[Any]) -> list[int]:
         """The target of each key."""
-        if not self._overrun:
-            return list(map(self.__getitem__, keys))
-        return subtasks(keys, self._max_parallelism, self._parallelism)
+        if self._overrun:
+            return subtasks(keys, self._max_parallelism, self._parallelism)
+        known = self._known
+        try:
+            return [known[key] for key in keys]
+        except KeyError:
+            return self._learn(keys)
 
-    def __missing__(self, key: Any) -> int:
-        group = key_group(key, self._max_parallelism)
-        target = subtask_for_group(group, self._max_parallelism, self._parallelism)
-        if len(self) >= _ROUTES_LIMIT:
+    def _learn(self, keys: list[Any]) -> list[int]:
+        targets = subtasks(keys, self._max_parallelism, self._parallelism)
+        self._known.update(zip(keys, targets))
+        if len(self._known) > _ROUTES_LIMIT:
             self._overrun = True
-            self.clear()
-        self[key] = target
-        return target
+            self._known = {}
+        return targets
 
 
 class KeyGroupWriter(Writer):

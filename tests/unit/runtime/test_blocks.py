@@ -68,6 +68,25 @@ class TestEncoding:
         data = b"head" + encode_block(Batch([1, 2]))
         assert decode_block(memoryview(data)[4:])[0].values == [1, 2]
 
+    @pytest.mark.parametrize(
+        "between",
+        [(2, "text"), "text", [1, [2]], None, 1 << 70, lambda: 3],
+        ids=["pair", "text", "list", "none", "large", "local"],
+    )
+    def test_numbers_at_both_ends_say_nothing_of_what_is_between(self, between: Any) -> None:
+        batch, _ = decode_block(encode_block(Batch([1, between, 2.5], None, [1, between, 2])))
+        if callable(between):
+            assert batch.values[1]() == batch.keys[1]() == 3  # type: ignore[index]
+        else:
+            assert batch.values == [1, between, 2.5]
+            assert batch.keys == [1, between, 2]
+
+    def test_an_object_that_contains_itself_between_numbers(self) -> None:
+        loop: list[Any] = []
+        loop.append(loop)
+        values = decode_block(encode_block(Batch([1, loop, 2])))[0].values
+        assert values[1][0] is values[1]
+
     def test_instances_of_local_classes(self) -> None:
         class Local:
             def __init__(self, number: int) -> None:

@@ -26,7 +26,7 @@ from flintstream.runtime import block as block_module
 from flintstream.runtime.batch import MAX_WATERMARK, Batch
 from flintstream.runtime.block import EndOfInput, Idleness, Watermark, decode_block
 from flintstream.runtime.faults import UserCodeError
-from flintstream.runtime.writers import Writer, make_writer
+from flintstream.runtime.writers import Routes, Writer, make_writer
 
 
 class Channels:
@@ -198,9 +198,20 @@ class TestKeyGroups:
         from flintstream.runtime import writers
 
         monkeypatch.setattr(writers, "_ROUTES_LIMIT", 10)
-        channels = Channels(KeyGroupPartitioner(identity), 2).send(list(range(100)))
-        assert len(channels.writer._routes) <= 10  # type: ignore[attr-defined]
-        assert sum(map(len, channels.received().values())) == 100
+        channels = Channels(KeyGroupPartitioner(identity), 2)
+        expected: dict[int, list[int]] = {0: [], 1: []}
+        for _ in range(2):
+            channels.send(list(range(100)))
+            for key in range(100):
+                expected[subtask_for_group(key_group(key, 128), 128, 2)].append(key)
+        assert len(channels.writer._routes._known) <= 10  # type: ignore[attr-defined]
+        assert channels.received() == expected
+
+    def test_routes_are_the_same_known_or_not(self) -> None:
+        routes = Routes(128, 3)
+        for keys in ([5], list(range(20)), list(range(100)), [5, "a"], [("x", 1), 2.0, 5, "a"] * 20):
+            expected = [subtask_for_group(key_group(key, 128), 128, 3) for key in keys]
+            assert routes.targets(keys) == routes.targets(keys) == expected
 
     def test_a_failing_selector_names_operator_and_record(self) -> None:
         with pytest.raises(UserCodeError) as error:
