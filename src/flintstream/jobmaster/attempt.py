@@ -76,7 +76,7 @@ class JobAttempt:
             node.operator for node in graph.job_graph.nodes.values() if isinstance(node.operator, SparkWriterOperator)
         ]
         self._commits = any(getattr(node.operator, "commits", False) for node in graph.job_graph.nodes.values())
-        self._sizer = EpochSizer(settings.epoch_seconds, settings.backlog_epoch_seconds)
+        self._sizer = EpochSizer(settings.epoch_seconds)
         self.epoch = 0
         self._draining = False
         self._over = False
@@ -237,7 +237,7 @@ class JobAttempt:
         work = {
             source.vertex_id: replace(
                 source.work(limit),
-                seconds=self._sizer.seconds,
+                seconds=self._settings.epoch_seconds,
                 aligned_to=self._alignment.limit(source.vertex_id),
                 drain=self._draining,
             )

@@ -15,7 +15,6 @@ from flintstream.runtime.context import JobInfo
 from flintstream.runtime.user_code import UserCode, collect_main, ship_file
 
 EPOCH_TARGET = "flint.epoch.target-duration"
-EPOCH_BACKLOG_TARGET = "flint.epoch.backlog-duration"
 EPOCH_LEAST_INTERVAL = "flint.epoch.min-interval"
 PROGRESS = "flint.progress"
 WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
@@ -43,25 +42,8 @@ class JobSettings:
     def epoch_seconds(self) -> float:
         """How long an epoch should last: longer in batch mode, where nobody waits for single results, and never longer
         than from one checkpoint to the next."""
-        target = self._positive_seconds(EPOCH_TARGET, "4 s" if self.batch_mode else "1 s")
-        return self._within_checkpoint(target)
-
-    @property
-    def backlog_epoch_seconds(self) -> float:
-        """How long an epoch should last while the sources have more to read than epochs take in."""
-        if self.configuration.get(EPOCH_BACKLOG_TARGET) is None:
-            longest = self.epoch_seconds * (1 if self.batch_mode else 2)
-        else:
-            longest = self._positive_seconds(EPOCH_BACKLOG_TARGET, "")
-            if longest < self.epoch_seconds:
-                raise ValueError(
-                    f"{EPOCH_BACKLOG_TARGET} must not be less than {EPOCH_TARGET}, "
-                    f"got {longest:g} s and {self.epoch_seconds:g} s"
-                )
-        return self._within_checkpoint(longest)
-
-    def _within_checkpoint(self, epoch_seconds: float) -> float:
-        return min(epoch_seconds, max(self.checkpoints.interval or epoch_seconds, _LEAST_TARGET))
+        target = self._seconds(EPOCH_TARGET, "4 s" if self.batch_mode else "1 s")
+        return min(target, max(self.checkpoints.interval or target, _LEAST_TARGET))
 
     @cached_property
     def checkpoints(self) -> CheckpointSettings:
@@ -92,12 +74,6 @@ class JobSettings:
         if wanted is not None:
             return parse_boolean(wanted, PROGRESS) and sys.stderr.isatty()
         return sys.stderr.isatty() and os.environ.get("FLINT_PROGRESS", "1") != "0"
-
-    def _positive_seconds(self, key: str, default: str) -> float:
-        seconds = self._seconds(key, default)
-        if seconds <= 0:
-            raise ValueError(f"{key} must be greater than 0, got {seconds:g} s")
-        return seconds
 
     def _seconds(self, key: str, default: str) -> float:
         return parse_duration(self.configuration.get(key, default), key).to_millis() / 1000

@@ -6,27 +6,20 @@ FIRST_LIMIT = 20_000
 _LEAST_LIMIT = 100
 _MOST_LIMIT = 5_000_000
 _STEP = 4.0
-_BACKLOG_EPOCHS = 3
-"""So many full epochs one after the other are a backlog."""
 
 
 class EpochSizer:
     """Adjusts the number of records that each source subtask may read in an epoch.
 
     An epoch that took longer than the target makes the next one smaller: a slow operator slows the sources. One that
-    was faster, and had more to read, makes the next one larger. So a backlog never becomes one epoch; but while there
-    is one, epochs may last longer than the target, since what they cost besides the records is then best shared by many.
+    was faster, and had more to read, makes the next one larger. So a backlog never becomes one epoch.
     """
 
-    def __init__(
-        self, target_seconds: float, backlog_seconds: float | None = None, first_limit: int = FIRST_LIMIT
-    ) -> None:
+    def __init__(self, target_seconds: float, first_limit: int = FIRST_LIMIT) -> None:
+        if target_seconds <= 0:
+            raise ValueError(f"flint.epoch.target-duration must be greater than 0, got {target_seconds} s")
         self._target = target_seconds
-        self._backlog_target = target_seconds if backlog_seconds is None else backlog_seconds
-        self._full_epochs = 0
         self.limit = first_limit
-        self.seconds = target_seconds
-        """How long the next epoch should last."""
 
     def observe(self, seconds: float, busy_seconds: float, most_records: int) -> None:
         """Takes in an epoch: how long it lasted, how long the busiest slot worked in it, and the most records that a
@@ -35,19 +28,13 @@ class EpochSizer:
         What an epoch costs besides the slots' work does not shrink with its records: slots get at least half of the
         target, however dear that is, or a busy machine would make epochs ever smaller and gain nothing.
         """
-        full = most_records >= 0.9 * self.limit
-        if full:
-            self._full_epochs += 1
-            if self._full_epochs >= _BACKLOG_EPOCHS:
-                self.seconds = self._backlog_target
-        room = max(self.seconds - max(0.0, seconds - busy_seconds), self.seconds / 2)
+        room = max(self._target - max(0.0, seconds - busy_seconds), self._target / 2)
         factor = room / max(busy_seconds, 1e-4)
+        full = most_records >= 0.9 * self.limit
         if not full:
             # The limit was not what bound this epoch: there is no reason to raise it, and to lower it only if the
             # records that the epoch really had were too many.
             if factor >= 1.0 or most_records == 0:
-                self._full_epochs = 0
-                self.seconds = self._target
                 return
             self.limit = min(self.limit, most_records)
         step = min(_STEP, max(1 / _STEP, factor))

@@ -46,42 +46,6 @@ def test_one_step_is_bounded():
     assert sizer.limit == FIRST_LIMIT
 
 
-def run(sizer, epochs, records=None, seconds_a_record=1e-6, overhead=0.25):
-    """Lets epochs of a steady job run: full ones, or such that find so many records."""
-    for _ in range(epochs):
-        read = sizer.limit if records is None else records
-        busy = read * seconds_a_record
-        sizer.observe(overhead + busy, busy, read)
-
-
-def test_epochs_grow_while_there_is_a_backlog():
-    sizer = EpochSizer(1.0, 2.0)
-    run(sizer, 2)
-    assert sizer.seconds == 1.0
-    run(sizer, 20)
-    assert sizer.seconds == 2.0
-    assert sizer.limit == pytest.approx(1_750_000, rel=0.1)
-
-
-def test_epochs_are_as_short_as_before_once_the_backlog_is_gone():
-    sizer = EpochSizer(1.0, 2.0)
-    run(sizer, 20)
-    run(sizer, 1, records=1000)
-    assert sizer.seconds == 1.0
-    run(sizer, 2)
-    assert sizer.seconds == 1.0
-    assert sizer.limit == pytest.approx(750_000, rel=0.1)
-
-
-def test_an_epoch_that_the_clock_has_ended_is_no_end_of_the_backlog():
-    sizer = EpochSizer(1.0, 2.0)
-    run(sizer, 20)
-    run(sizer, 1, records=sizer.limit // 2, seconds_a_record=4e-6)
-    assert sizer.seconds == 2.0
-
-
-@pytest.mark.parametrize(("records", "seconds_a_record"), [(10, 0.2), (3, 0.01)])
-def test_slow_records_alone_are_no_backlog(records, seconds_a_record):
-    sizer = EpochSizer(1.0, 2.0)
-    run(sizer, 20, records, seconds_a_record)
-    assert sizer.seconds == 1.0
+def test_a_target_of_nothing_is_refused():
+    with pytest.raises(ValueError, match=r"flint\.epoch\.target-duration.*0"):
+        EpochSizer(0.0)
