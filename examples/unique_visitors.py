@@ -13,6 +13,7 @@ from flintstream.common import Time, Types
 from flintstream.datastream import StreamExecutionEnvironment
 from flintstream.datastream.functions import AggregateFunction, ProcessAllWindowFunction
 from flintstream.datastream.window import TumblingEventTimeWindows
+from page_views import LATE
 
 RECORDS = 50_000
 WAYS = {"exact": ExactSet, "Bloom filter": BloomFilter, "HyperLogLog": HyperLogLog}
@@ -66,6 +67,7 @@ def unique_visitors(behaviour, way):
     return (
         behaviour.key_by(lambda record: record.visitor % 4, Types.INT())
         .window(BY_THE_HOUR)
+        .side_output_late_data(LATE)  # Nobody reads it: page_views.py shows what could be done with it.
         .aggregate(Distinct(WAYS[way], lambda record: record.visitor))
         .window_all(BY_THE_HOUR)
         .aggregate(Merged(WAYS[way]), WithHour(way), output_type=COUNT)
