@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from flintstream.cli.pyflink_alias import pyflink_alias
+from flintstream.common.environment_variables import environment_variables
 
 __all__ = ["OVERRIDES_VARIABLE", "PLAN_ONLY_VARIABLE", "ScriptFailedError", "run_script"]
 
@@ -51,7 +52,7 @@ def run_script(
         variables[OVERRIDES_VARIABLE] = json.dumps({**_inherited_overrides(), **settings})
     if plan_only:
         variables[PLAN_ONLY_VARIABLE] = "1"
-    with _environment(variables), _program(script, arguments), pyflink_alias(pyflink):
+    with environment_variables(variables), _program(script, arguments), pyflink_alias(pyflink):
         try:
             runpy.run_path(str(script), run_name="__main__")
         except (SystemExit, KeyboardInterrupt):
@@ -83,17 +84,3 @@ def _program(script: Path, arguments: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         sys.argv, sys.path[:] = argv, path
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

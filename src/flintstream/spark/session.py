@@ -18,8 +18,8 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
+from flintstream.common.environment_variables import environment_variables
 from flintstream.spark.java import create_launcher, find_java
 
 __all__ = [
@@ -179,7 +180,7 @@ def _start_session(config: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for key, value in _settings(config, work_directory()).items():
         builder = builder.config(key, value)
-    with _environment(variables):
+    with environment_variables(variables):
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(_log_level(config).upper())
     atexit.register(_stop, spark, os.getpid())
@@ -235,21 +236,6 @@ def _jvm_environment() -> dict[str, str]:
         "SPARK_HOME": _find_spark_home(),
         "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS),
     }
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables while PySpark starts its JVM; the user's own are put back afterwards."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _use_this_python(context: SparkContext) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -111,15 +110,6 @@ def test_what_breaks_exactly_once_is_refused(option: str) -> None:
 )
 def test_is_local(master: str, local: bool) -> None:
     assert is_local(FakeSession(master)) is local
-
-
-def test_the_users_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", "/theirs")
-    monkeypatch.delenv("SPARK_HOME", raising=False)
-    before = dict(os.environ)
-    with session._environment({"JAVA_HOME": "/ours", "SPARK_HOME": "/spark"}):
-        assert (os.environ["JAVA_HOME"], os.environ["SPARK_HOME"]) == ("/ours", "/spark")
-    assert dict(os.environ) == before
 
 
 def test_a_jvm_that_spark_submit_has_started_needs_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
