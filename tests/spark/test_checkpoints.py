@@ -204,6 +204,24 @@ def test_a_stopped_job_goes_on_at_other_parallelisms_with_changed_code(tmp_path)
     assert seen == counts(last)
 
 
+def test_a_job_takes_over_the_maximum_parallelism_of_its_savepoint_unless_it_sets_one(tmp_path):
+    last = 3000
+    first = Collecting(build(environment(parallelism=2, pipeline__max_parallelism="16"), last)).take(300)
+    savepoint = first.client.stop_with_savepoint(False, str(tmp_path)).result()
+    seen = first.rest()
+    assert 0 < sum(seen.values()) < last
+
+    options = {"execution__state_recovery__path": savepoint}
+    with pytest.raises(ValueError, match=r"maximum parallelism 16, and the program sets 128: .* or set none"):
+        Collecting(build(environment(pipeline__max_parallelism="128", **options), last))
+    with pytest.raises(
+        ValueError, match="maximum parallelism 16, and the program has the parallelism 100: .* 16 at most"
+    ):
+        Collecting(build(environment(parallelism=100, **options), last))
+    seen += Collecting(build(environment(parallelism=3, **options), last)).rest()
+    assert seen == counts(last)
+
+
 def test_a_drained_job_lets_everything_out(tmp_path):
     env = environment()
     env.from_source(NumberSequenceSource(1, 10**9), WatermarkStrategy.no_watermarks(), "endless")

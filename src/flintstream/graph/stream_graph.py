@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from flintstream.common.keys import default_max_parallelism
 from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.operator_ids import assign_operator_ids
 from flintstream.graph.partitioners import ForwardPartitioner, RebalancePartitioner, StreamPartitioner
@@ -28,7 +29,6 @@ from flintstream.graph.transformations import (
 if TYPE_CHECKING:
     from flintstream.common.typeinfo import TypeInformation
 
-DEFAULT_MAX_PARALLELISM = 128
 DEFAULT_SLOT_SHARING_GROUP = "default"
 DEFAULT_JOB_NAME = "Flintstream Streaming Job"
 
@@ -43,7 +43,7 @@ class StreamGraphConfig:
     parallelism: int = 1
     """`parallelism.default`, for operators without their own."""
     max_parallelism: int | None = None
-    """`pipeline.max-parallelism`, for operators without their own; 128 where neither is set."""
+    """`pipeline.max-parallelism`, for operators without their own; where neither is set it follows from the parallelism."""
     chaining: bool = True
     """`pipeline.operator-chaining.enabled`."""
     chain_different_max_parallelism: bool = True
@@ -89,6 +89,8 @@ class StreamNode:
     output_type: TypeInformation | None = None
     buffer_timeout: int | None = None
     two_inputs: bool = False
+    max_parallelism_set: bool = False
+    """Whether the program says it; otherwise a job that goes on from stored state takes over what that was stored with."""
     operator_id: str = ""
     """32 hexadecimal digits, under which the operator's state is stored."""
     side_output_types: dict[str, TypeInformation | None] = field(default_factory=dict)
@@ -200,6 +202,7 @@ class StreamGraphGenerator:
             output_type=t.output_type,
             buffer_timeout=self._config.buffer_timeout if t.buffer_timeout is None else t.buffer_timeout,
             two_inputs=isinstance(t, TwoInputTransformation),
+            max_parallelism_set=bool(t.max_parallelism or self._config.max_parallelism),
         )
         self._graph.nodes[t.id] = node
         for input_index, outputs in enumerate(input_outputs):
@@ -207,7 +210,7 @@ class StreamGraphGenerator:
                 self._add_edge(output, node, input_index)
 
     def _max_parallelism(self, t: PhysicalTransformation, name: str, parallelism: int) -> int:
-        max_parallelism = t.max_parallelism or self._config.max_parallelism or DEFAULT_MAX_PARALLELISM
+        max_parallelism = t.max_parallelism or self._config.max_parallelism or default_max_parallelism(parallelism)
         if parallelism > max_parallelism:
             raise InvalidProgramException(
                 f"The parallelism {parallelism} of operator '{name}' is greater than its max parallelism "

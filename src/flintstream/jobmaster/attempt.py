@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 import threading
 import time
@@ -15,6 +14,7 @@ from flintstream.common.time import earliest
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.alignment import AlignmentGroups
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator, Outcome, Pending
+from flintstream.jobmaster.cleanup import clean_up
 from flintstream.jobmaster.control import JobControl, JobFailed, JobStopped, SavepointRequest
 from flintstream.jobmaster.deliveries import Deliveries
 from flintstream.jobmaster.progress import Progress
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CLOSE_SECONDS = 5.0
-_log = logging.getLogger(__name__)
 
 
 class JobAttempt:
@@ -158,8 +157,11 @@ class JobAttempt:
             self._runner.cancel()
 
     def give_up_calls(self, why: str) -> None:
-        """Ends the waiting for slots: a user function may never return, and its slot never answer."""
-        if self.pool is not None:
+        """Ends the waiting for slots: a user function may never return, and its slot never answer.
+
+        Not when the attempt ends already: slots have a moment then to close their operators.
+        """
+        if self.pool is not None and not self._over:
             self.pool.give_up_calls(why)
 
     def finish(self) -> None:
@@ -179,14 +181,8 @@ class JobAttempt:
             steps.append(lambda: pool.tell_all("close", CLOSE_SECONDS))
         if pool is not None:
             steps.append(pool.close)
-        for step in steps:
-            try:
-                step()
-            except Exception:
-                # A query that cannot be stopped, say, keeps neither slots alive nor the job from its restart.
-                _log.warning(
-                    "job %s: not all of its attempt %d could be ended", self._job_id, self._number, exc_info=True
-                )
+        # A query that cannot be stopped, say, keeps neither slots alive nor the job from its restart.
+        clean_up(steps, f"job {self._job_id}: not all of its attempt {self._number} could be ended")
 
     # --- epochs ---
 
@@ -354,16 +350,22 @@ class JobAttempt:
         pending = outcome.pending
         tolerated = self._coordinator.count(outcome)
         if outcome.completed and pending.savepoint is None:
-            self._call("checkpoint_complete", arguments=lambda slot: {"checkpoint_id": pending.checkpoint_id})
-            for operator_id, source in self._sources.items():
-                if operator_id in pending.sources:
-                    source.checkpoint_complete(pickle.loads(pending.sources[operator_id]))
-            self._write_staged(pending.checkpoint_id)
-            self._deliveries.release(pending.epoch)
+            try:
+                self._tell_complete(pending)
+            finally:
+                # Also if that fails: the job goes on behind this checkpoint, and what it contains does not come again.
+                self._deliveries.release(pending.epoch)
         elif not outcome.completed:
             self._call("checkpoint_aborted", arguments=lambda slot: {"checkpoint_id": pending.checkpoint_id})
             if not tolerated:
                 raise _failed(f"{pending.kind} failed, and no more failures are tolerated: {outcome.error}")
+
+    def _tell_complete(self, pending: Pending) -> None:
+        self._call("checkpoint_complete", arguments=lambda slot: {"checkpoint_id": pending.checkpoint_id})
+        for operator_id, source in self._sources.items():
+            if operator_id in pending.sources:
+                source.checkpoint_complete(pickle.loads(pending.sources[operator_id]))
+        self._write_staged(pending.checkpoint_id)
 
     def _begin_checkpoint(self, savepoint_directory: str | None = None, stored: bool = True) -> Pending:
         positions = {operator_id: source.position() for operator_id, source in self._sources.items()}

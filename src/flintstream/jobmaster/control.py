@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
 from flintstream.runtime.faults import Fault
 
@@ -25,6 +26,16 @@ class JobFailed(Exception):
 class JobCancelled(Exception):
     """The job is to end now."""
 
+    def __init__(self) -> None:
+        super().__init__("the job was cancelled")
+
+
+def promise() -> Future[Any]:
+    """A future that nobody but the job completes: whoever waits for it may stop waiting, and cannot cancel it."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future
+
 
 @dataclass(frozen=True)
 class SavepointRequest:
@@ -35,7 +46,7 @@ class SavepointRequest:
     """Whether the job ends with it, as if its sources had."""
     drain: bool = False
     """Whether everything that waits for time is let out before: the last watermark comes, and the end of the input."""
-    result: Future[str] = field(default_factory=Future)
+    result: Future[str] = field(default_factory=promise)
 
 
 class JobStopped(Exception):
@@ -121,11 +132,11 @@ class JobControl:
             request.result.set_exception(RuntimeError(why))
 
     def check(self) -> None:
-        """Raises if the attempt has failed, or the job is to end."""
-        if self._fault is not None:
-            raise JobFailed(self._fault)
+        """Raises if the job is to end, or the attempt has failed; what fails while a job ends is no failure any more."""
         if self._cancelled:
             raise JobCancelled
+        if self._fault is not None:
+            raise JobFailed(self._fault)
 
     def wait(self, due: Callable[[], float | None], not_before: float, tended: Callable[[], float | None]) -> bool:
         """Sleeps until there is something to do: true for an epoch, false for anything else.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,15 @@ from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator,
 from flintstream.jobmaster.checkpoints.restore import restored_operators
 from flintstream.jobmaster.checkpoints.settings import Retention
 from flintstream.jobmaster.checkpoints.store import TASK_OWNED, FencedOffError
-from flintstream.jobmaster.control import JobCancelled, JobControl, JobFailed, JobStopped, SavepointRequest
+from flintstream.jobmaster.cleanup import clean_up
+from flintstream.jobmaster.control import (
+    JobCancelled,
+    JobControl,
+    JobFailed,
+    JobStopped,
+    SavepointRequest,
+    promise,
+)
 from flintstream.jobmaster.deliveries import Deliveries
 from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
 from flintstream.jobmaster.progress import Progress
@@ -42,7 +51,7 @@ class JobMaster:
     def __init__(self, graph: ExecutionGraph, settings: JobSettings, spark: SparkSession) -> None:
         self.job_id = JobID(settings.configuration[JOB_ID]) if _has_id(settings) else JobID()
         self.settings = settings
-        self.result: Future[JobExecutionResult] = Future()
+        self.result: Future[JobExecutionResult] = promise()
         self.status = JobStatus.CREATED
         self.restarts = 0
         self.status_times: list[tuple[JobStatus, float]] = [(JobStatus.CREATED, time.time())]
@@ -50,6 +59,8 @@ class JobMaster:
         self.progress = Progress(settings.job_name, settings.show_progress)
         self._graph = graph
         self._spark = spark
+        self._first = self._told_to_restore()
+        """What the job was told to go on from; what does not fit is refused before anything runs."""
         self._deployment = JobDeployment.of(graph)
         self._control = JobControl()
         self.checkpoints = CheckpointCoordinator(
@@ -59,8 +70,6 @@ class JobMaster:
         self._deliveries = Deliveries(self.progress, settings.checkpoints.enabled, lambda: self._control.cancelled)
         self._source_factory = SourceFactory(self._source_directory(), settings.checkpoints.enabled)
         self.attempt: JobAttempt | None = None
-        self._first = self._told_to_restore()
-        """What the job was told to go on from; what does not fit is refused before anything runs."""
         self._stopped: JobStopped | None = None
         """The savepoint with which the job has ended, if it was told to."""
         self._started = time.time()
@@ -118,9 +127,15 @@ class JobMaster:
             last, outcome = self._run_attempts()
         except BaseException as error:
             last, outcome = JobStatus.FAILED, self._failure(engine_fault(error))
-        self._source_factory.close()
-        self.checkpoints.close(self._keeps_checkpoints(last))
-        self.progress.end(last)
+        steps: list[Callable[[], None]] = [
+            self._source_factory.close,
+            lambda: self.checkpoints.close(self._keeps_checkpoints(last)),
+            lambda: self.progress.end(last),
+        ]
+        clean_up(
+            steps,
+            f"job '{self.settings.job_name}' ({self.job_id}) is {last.name}; not all it has left could be removed",
+        )
         self._set_status(last)
         if self._stopped is not None:
             self._stopped.request.result.set_result(self._stopped.location)
@@ -139,10 +154,11 @@ class JobMaster:
                 self._run_attempt()
                 runtime = int((time.time() - self._started) * 1000)
                 return JobStatus.FINISHED, JobExecutionResult(self.job_id, runtime, self.accumulators)
-            except JobCancelled:
-                self._release(JobStatus.CANCELLING)
-                return JobStatus.CANCELED, JobCancelledError(self.settings.job_name, str(self.job_id))
             except BaseException as error:
+                if self._control.cancelled:
+                    # Whatever has failed: slots whose Spark tasks were cancelled say so, too.
+                    self._release(JobStatus.CANCELLING)
+                    return JobStatus.CANCELED, JobCancelledError(self.settings.job_name, str(self.job_id))
                 fault = error.fault if isinstance(error, JobFailed) else engine_fault(error)
                 self._release(JobStatus.FAILING)
                 delay = None if isinstance(error, FencedOffError) else strategy.delay()
@@ -187,7 +203,7 @@ class JobMaster:
             self.checkpoints.end_attempt()
         except BaseException as error:
             if stopped is not None:
-                stopped.request.result.set_exception(error)
+                stopped.request.result.set_exception(_not_ended(stopped.location, error))
             raise
         self._stopped = stopped
 
@@ -238,6 +254,12 @@ class JobMaster:
 
 def _has_id(settings: JobSettings) -> bool:
     return bool(settings.configuration.get(JOB_ID))
+
+
+def _not_ended(savepoint: str, error: BaseException) -> RuntimeError:
+    told = RuntimeError(f"savepoint {savepoint} is complete, and the job could not be ended with it: {error}")
+    told.__cause__ = error
+    return told
 
 
 def _operators(graph: ExecutionGraph) -> dict[str, OperatorInfo]:

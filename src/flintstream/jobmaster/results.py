@@ -19,7 +19,8 @@ class Collector:
     """
 
     def __init__(self) -> None:
-        self._pages: queue.Queue[list[Any] | None] = queue.Queue(_MOST_PAGES)
+        self._pages: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
+        self._room = threading.Semaphore(_MOST_PAGES)
         self._abandoned = threading.Event()
         self._failure: Callable[[], BaseException | None] = lambda: None
 
@@ -27,22 +28,16 @@ class Collector:
         """Adds a page; waits while the reader is behind, unless the job is to end (`gone`)."""
         records = pickle.loads(page)
         while not self._abandoned.is_set():
-            try:
-                self._pages.put(records, timeout=0.1)
+            if self._room.acquire(timeout=0.1):
+                self._pages.put(records)
                 return
-            except queue.Full:
-                if gone():
-                    return
+            if gone():
+                return
 
     def end(self, failure: Callable[[], BaseException | None]) -> None:
-        """No page follows. `failure` gives the reason if the job has failed."""
+        """No page follows. `failure` gives the reason if the job has failed. Does not wait for the reader."""
         self._failure = failure
-        while not self._abandoned.is_set():
-            try:
-                self._pages.put(None, timeout=0.1)
-                return
-            except queue.Full:
-                continue
+        self._pages.put(None)
 
     def abandon(self) -> None:
         """Nobody reads any more: what comes is dropped."""
@@ -57,6 +52,7 @@ class Collector:
                 if failure is not None:
                     raise failure
                 return
+            self._room.release()
             yield from page
 
 

@@ -69,7 +69,7 @@ class SourceFactory:
 
     def close(self) -> None:
         """The job is over."""
-        for blocks in self._blocks.values():
-            blocks.release()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
+        for blocks in self._blocks.values():
+            blocks.release()

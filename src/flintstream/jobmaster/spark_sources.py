@@ -31,8 +31,12 @@ class FrameBlocks:
         session.conf.set("spark.sql.inMemoryColumnarStorage.batchSize", "1")
         self.blocks = blocks_of(in_session(frame, session), vertex_id, slots)
         self.blocks.persist(StorageLevel.DISK_ONLY)
-        self.counts = Counter(row["channel"] for row in self.blocks.select("channel").collect())
-        """How many blocks each partition has."""
+        try:
+            self.counts = Counter(row["channel"] for row in self.blocks.select("channel").collect())
+            """How many blocks each partition has."""
+        except BaseException:
+            self.release()
+            raise
 
     def release(self) -> None:
         """Forgets the blocks."""

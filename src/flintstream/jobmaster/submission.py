@@ -6,7 +6,6 @@ import atexit
 import threading
 import weakref
 from collections.abc import Iterator
-from concurrent.futures import Future
 from typing import Any
 
 from flintstream.common.completable_future import CompletableFuture
@@ -15,6 +14,7 @@ from flintstream.common.job_id import JobID
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.job_graph import build_job_graph
 from flintstream.graph.stream_graph import StreamGraph
+from flintstream.jobmaster.control import promise
 from flintstream.jobmaster.job_master import JobMaster
 from flintstream.jobmaster.registry import registry
 from flintstream.jobmaster.settings import JobSettings
@@ -69,7 +69,7 @@ class LocalJobClient(JobClient):
         return CompletableFuture(self._master.result)
 
     def cancel(self) -> CompletableFuture:
-        done: Future[None] = Future()
+        done = promise()
 
         def wait() -> None:
             self._master.cancel()
@@ -87,7 +87,7 @@ class LocalJobClient(JobClient):
     def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
         """Takes a savepoint and cancels the job; the future gives the savepoint's directory."""
         taken = self._master.savepoint(savepoint_directory)
-        done: Future[str] = Future()
+        done = promise()
 
         def wait() -> None:
             try:

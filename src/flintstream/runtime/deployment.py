@@ -148,6 +148,6 @@ def _edge(graph: ExecutionGraph, edge: JobEdge, bases: dict[int, int]) -> EdgeDe
         input_index=edge.input_index,
         channel_base=bases[edge.index],
         target_slots=[graph.slot(target.id, subtask) for subtask in range(target.parallelism)],
-        target_max_parallelism=graph.job_graph.nodes[target.head_id].max_parallelism,
+        target_max_parallelism=target.max_parallelism,
         targets=[graph.channels(edge, subtask) for subtask in range(source.parallelism)],
     )

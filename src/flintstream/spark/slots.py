@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import pickle
 import secrets
@@ -21,7 +22,7 @@ from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection, Listener, wait
+from multiprocessing.connection import Client, Connection, Listener, wait
 from typing import TYPE_CHECKING, Any
 
 from flintstream.runtime.faults import Fault, engine_fault
@@ -38,6 +39,7 @@ CLOSE_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
 # A Unix socket's path holds 108 bytes on Linux, 104 on macOS; a slot's is "<directory>/slot-<n>-<8 characters>/s".
 _LONGEST_DIRECTORY = 104 - 24
+_log = logging.getLogger(__name__)
 
 
 class SlotError(RuntimeError):
@@ -123,7 +125,7 @@ class SlotPool:
         deadline = time.monotonic() + START_SECONDS
         while not self._all_here.wait(_LOOK_SECONDS):
             missing = sorted(set(pids) - set(self._slots))
-            if self.local and (dead := [slot for slot in missing if _gone(pids[slot])]):
+            if self.local and (dead := [slot for slot in missing if not _alive(pids[slot])]):
                 raise SlotError(f"slot {dead[0]} (process {pids[dead[0]]}) died while it started")
             if time.monotonic() >= deadline:
                 raise SlotError(f"slots {missing} did not start within {START_SECONDS:.0f} s")
@@ -176,8 +178,12 @@ class SlotPool:
         """Ends all slots: gives user code the chance to close, then closes the connections, at which slots exit."""
         with self._lock:
             self._closing = True
-        if self._listener is not None:
-            self._listener.close()
+            listener, self._listener = self._listener, None
+        if listener is not None:
+            with suppress(OSError):
+                # Whoever waits in accept() would not notice that the listener is closed.
+                Client(listener.address).close()
+            listener.close()
         for handle in self._slots.values():
             _hang_up(handle.connection)
         self._wait_for_exit()
@@ -187,14 +193,20 @@ class SlotPool:
         """On this machine, nothing of a job is left when it has ended."""
         if not self.local:
             return
-        deadline = time.monotonic() + CLOSE_SECONDS
+        started = time.monotonic()
+        killed = False
         waiting = [handle.pid for handle in self._slots.values()]
         while waiting := [pid for pid in waiting if _alive(pid)]:
-            if time.monotonic() >= deadline:
+            waited = time.monotonic() - started
+            if waited >= CLOSE_SECONDS and not killed:
                 # User code that never lets another thread of its process run: a regular expression, say.
+                killed = True
                 for pid in waiting:
                     with suppress(OSError):
                         os.kill(pid, signal.SIGKILL)
+            if waited >= 2 * CLOSE_SECONDS:
+                _log.warning("slots of job %s were killed, and have not ended: processes %s", self._job_id, waiting)
+                return
             time.sleep(0.01)
 
     # --- calls ---
@@ -223,7 +235,10 @@ class SlotPool:
         sent = [self._send(slot, name, arguments(slot) if arguments else {}) for slot in range(self._count)]
         wait_for(sent, timeout, FIRST_EXCEPTION)
         failed = next((future for future in sent if future.done() and future.exception() is not None), None)
-        return [future.result(0) for future in ([failed] if failed is not None else sent)]
+        late = [slot for slot, future in enumerate(sent) if not future.done()]
+        if failed is None and late:
+            raise SlotError(f"slots {late} have not answered '{name}' within {timeout:g} s")
+        return [future.result() for future in ([failed] if failed is not None else sent)]
 
     def tell_all(self, name: str, timeout: float) -> None:
         """Calls all slots that can be reached, and gives them time to do it, whatever comes of it."""
@@ -327,18 +342,14 @@ def _hang_up(connection: Connection) -> None:
 
 
 def _alive(pid: int) -> bool:
+    """Whether a process runs. One that has ended keeps its number until its parent asks for it; /proc tells, where there is
+    one."""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False  # Gone, or the number is another user's by now.
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
-        return False
-
-
-def _gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
         return True
-    except OSError:
-        return False
-    return False

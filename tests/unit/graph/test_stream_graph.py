@@ -108,16 +108,20 @@ def test_parallelism_own_over_environment() -> None:
 
 def test_max_parallelism_own_over_environment_over_128() -> None:
     numbers = source(max_parallelism=16)
-    assert [n.max_parallelism for n in stream_graph(op(numbers)).nodes.values()] == [16, 128]
-    assert [n.max_parallelism for n in stream_graph(op(numbers), max_parallelism=64).nodes.values()] == [
-        16,
-        64,
-    ]
+    nodes = stream_graph(op(numbers)).nodes.values()
+    assert [(n.max_parallelism, n.max_parallelism_set) for n in nodes] == [(16, True), (128, False)]
+    nodes = stream_graph(op(numbers), max_parallelism=64).nodes.values()
+    assert [(n.max_parallelism, n.max_parallelism_set) for n in nodes] == [(16, True), (64, True)]
+
+
+def test_max_parallelism_grows_with_the_parallelism_where_none_is_set() -> None:
+    graph = stream_graph(op(op(source(parallelism=85), "Map", parallelism=86), "Filter", parallelism=200))
+    assert [n.max_parallelism for n in graph.nodes.values()] == [128, 256, 512]
 
 
 def test_parallelism_above_max_parallelism_is_an_error() -> None:
     with pytest.raises(InvalidProgramException, match=r"parallelism 129 of operator 'Map'.*128"):
-        stream_graph(op(source(), parallelism=129))
+        stream_graph(op(source(), parallelism=129, max_parallelism=128))
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "2"])

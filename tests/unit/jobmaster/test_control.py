@@ -79,6 +79,14 @@ def test_a_failure_ends_the_wait_and_is_forgotten_by_the_next_attempt():
     control.check()
 
 
+def test_what_fails_while_a_job_is_cancelled_is_no_failure():
+    control = JobControl()
+    control.cancel()
+    control.fail(fault("the Spark task of epoch 3 went away"))
+    with pytest.raises(JobCancelled, match="the job was cancelled"):
+        control.raise_cause(OSError("a task has failed"))
+
+
 def test_who_can_name_an_operator_knows_best_why():
     control = JobControl()
     control.fail(fault("a connection was lost"))

@@ -113,3 +113,17 @@ def test_the_reason_of_a_failure_comes_behind_the_records():
     assert next(records) == 1
     with pytest.raises(RuntimeError, match="the job has failed"):
         next(records)
+
+
+def test_a_slow_reader_holds_the_job_up_but_not_its_end():
+    made = deliveries(held_back=False)
+    collector = made.collector(SPOOL)
+    for number in range(256):
+        collector.put(pickle.dumps([number]), lambda: False)
+    asked: list[bool] = []
+    collector.put(pickle.dumps(["too much"]), lambda: asked.append(True) or True)
+    assert asked == [True], "there was no room, and the job was about to end"
+    made.end(None)
+    assert list(collector) == list(range(256))
+    collector.put(pickle.dumps(["room again"]), lambda: True)
+    assert collector._pages.qsize() == 2

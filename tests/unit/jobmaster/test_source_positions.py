@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from flintstream.common.pickling import dumps
 from flintstream.jobmaster import sources as module
+from flintstream.jobmaster import spark_sources
 from flintstream.jobmaster.source_factory import SourceFactory
 from flintstream.jobmaster.sources import SourceCoordinator, SplitCoordinator
-from flintstream.jobmaster.spark_sources import DataFrameCoordinator, StreamingCoordinator
+from flintstream.jobmaster.spark_sources import DataFrameCoordinator, FrameBlocks, StreamingCoordinator
 from flintstream.runtime.protocol import VertexReport
 from flintstream.runtime.source import Split, SplitReader, SplitSource
 from flintstream.spark.dataframe_source import BLOCK_RECORDS
@@ -191,6 +192,33 @@ def frame(counts: dict[int, int], parallelism: int = 2, position: Any = None) ->
         coordinator.resume(pickle.loads(dumps(position)))
     coordinator.start()
     return coordinator
+
+
+class UnreadableBlocks:
+    """Blocks that Spark keeps, until it turns out that some of them cannot be made."""
+
+    def __init__(self) -> None:
+        self.kept = False
+
+    def persist(self, level: Any) -> None:
+        self.kept = True
+
+    def unpersist(self) -> None:
+        self.kept = False
+
+    def select(self, column: str) -> Any:
+        raise OSError("a file of the DataFrame is gone")
+
+
+def test_a_frame_that_cannot_be_read_leaves_no_blocks_with_spark(monkeypatch):
+    blocks = UnreadableBlocks()
+    monkeypatch.setattr(spark_sources, "session_like", lambda session: SimpleNamespace(conf=SimpleNamespace(set=print)))
+    monkeypatch.setattr(spark_sources, "in_session", lambda frame, session: frame)
+    monkeypatch.setattr(spark_sources, "blocks_of", lambda *arguments: blocks)
+    spark_frame: Any = SimpleNamespace(sparkSession=None)
+    with pytest.raises(OSError, match="is gone"):
+        FrameBlocks(spark_frame, 0, (0, 1))
+    assert not blocks.kept
 
 
 def test_a_frame_goes_on_behind_the_blocks_that_were_read():

@@ -68,6 +68,7 @@ class Pending:
     """Whether metadata are written; not if it serves only to let sinks commit at the end of a job."""
     result: Future[str] = field(default_factory=Future)
     base: int | None = None
+    """The checkpoint to whose files it may refer; a savepoint has all its own."""
     states: dict[tuple[str, int], StoredSubtask] = field(default_factory=dict)
 
     @property
@@ -223,7 +224,7 @@ class CheckpointCoordinator:
             now + self.settings.timeout,
             directory,
             stored,
-            base=self._notified,
+            base=self._notified if directory is None else None,
         )
         with self._lock:
             self._pending[checkpoint_id] = pending
@@ -246,13 +247,21 @@ class CheckpointCoordinator:
                 return
             pending.states.update(done.states)
             pending.waiting.discard(done.slot)
-            if late is None and pending.waiting:
-                return
-        self._writer.submit(self._complete if late is None else self._discard, pending)
+            if late is not None and not pending.waiting:
+                del self._given_up[done.checkpoint_id]
+            if late is not None or not pending.waiting:
+                # Still under the lock: an attempt that ends now must find it under way, and wait for it.
+                self._writer.submit(self._complete if late is None else self._discard, pending)
 
     def decline(self, failed: SnapshotFailed) -> None:
         """A slot could not store its part."""
         self.fail(failed.checkpoint_id, CheckpointFailedError(failed.fault.summary))
+        with self._lock:
+            given_up = self._given_up.get(failed.checkpoint_id)
+            if given_up is not None:
+                given_up.waiting.discard(failed.slot)
+                if not given_up.waiting:
+                    del self._given_up[failed.checkpoint_id]
 
     def fail(self, checkpoint_id: int, error: BaseException) -> None:
         """Gives a checkpoint up, unless all of it has been stored already."""
@@ -284,8 +293,6 @@ class CheckpointCoordinator:
         with self._lock:
             del self._pending[pending.checkpoint_id]
         self._end(pending, failure)
-        if failure is None:
-            self._prune()
 
     def _write(self, pending: Pending, metadata: CheckpointMetadata) -> str:
         if pending.savepoint is not None:

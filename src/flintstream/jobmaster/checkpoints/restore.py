@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flintstream.graph.execution_graph import ExecutionGraph
+from flintstream.graph.job_graph import JobGraph, JobVertex
 from flintstream.jobmaster.checkpoints.store import read_checkpoint
 from flintstream.runtime.checkpoint.metadata import CheckpointMetadata
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
@@ -13,27 +14,44 @@ class RestoreError(ValueError):
 
 
 def restored_operators(location: str, graph: ExecutionGraph, allow_unclaimed: bool) -> RestoredOperators:
-    """The state at a location for the operators of a graph; refuses what does not fit."""
+    """The state at a location for the operators of a graph; refuses what does not fit.
+
+    State is stored by its maximum parallelism. A vertex for which the program sets none takes it over.
+    """
     metadata, storage = read_checkpoint(location)
-    _check(metadata, location, graph, allow_unclaimed)
+    for vertex in graph.job_graph.vertices:
+        _fit_max_parallelism(vertex, graph.job_graph, metadata, location)
+    _check_claimed(metadata, location, graph.job_graph, allow_unclaimed)
     return RestoredOperators(metadata.checkpoint_id, storage, metadata.operators)
 
 
-def _check(metadata: CheckpointMetadata, location: str, graph: ExecutionGraph, allow_unclaimed: bool) -> None:
-    job = graph.job_graph
-    known = set()
-    for vertex in job.vertices:
-        for node in (job.nodes[node_id] for node_id in vertex.node_ids):
-            known.add(node.operator_id)
-            before = metadata.operators.get(node.operator_id)
-            if before is None or before.empty:
-                continue
-            if before.max_parallelism != vertex.max_parallelism:
-                raise RestoreError(
-                    f"operator '{node.name}': {location} was written with the maximum parallelism "
-                    f"{before.max_parallelism}, and the program has {vertex.max_parallelism}: keys would be looked for in "
-                    f"the wrong place. Call set_max_parallelism({before.max_parallelism})."
-                )
+def _fit_max_parallelism(vertex: JobVertex, job: JobGraph, metadata: CheckpointMetadata, location: str) -> None:
+    is_set = job.nodes[vertex.head_id].max_parallelism_set
+    # The head first: keys are sent to it, so its state is the one that must be looked for in the right place.
+    for node in (job.nodes[node_id] for node_id in vertex.node_ids):
+        before = metadata.operators.get(node.operator_id)
+        if before is None or before.empty:
+            continue
+        written = (
+            f"operator '{node.name}': {location} was written with the maximum parallelism {before.max_parallelism}"
+        )
+        if is_set and before.max_parallelism != vertex.max_parallelism:
+            raise RestoreError(
+                f"{written}, and the program sets {vertex.max_parallelism}: keys would be looked for in the wrong place. "
+                f"Call set_max_parallelism({before.max_parallelism}), or set none."
+            )
+        if before.max_parallelism < vertex.parallelism:
+            raise RestoreError(
+                f"{written}, and the program has the parallelism {vertex.parallelism}: set it to {before.max_parallelism} "
+                "at most."
+            )
+        if not is_set:
+            vertex.max_parallelism = before.max_parallelism
+            return
+
+
+def _check_claimed(metadata: CheckpointMetadata, location: str, job: JobGraph, allow_unclaimed: bool) -> None:
+    known = {node.operator_id for node in job.nodes.values()}
     unclaimed = [
         f"'{state.name}'" + (f" (uid '{state.uid}')" if state.uid else " (no uid)")
         for operator_id, state in metadata.operators.items()

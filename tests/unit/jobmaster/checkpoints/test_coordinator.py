@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any
 
 import pytest
@@ -191,6 +192,20 @@ def test_a_late_answer_leaves_no_files(job):
     assert job.coordinator.storage.names() == ["attempt-1", "shared"]
 
 
+def test_what_was_given_up_is_forgotten_when_all_slots_have_answered(job):
+    for answers in ("declined", "answered"):
+        pending = job.begin()
+        job.decline(pending, 0)
+        assert list(job.coordinator._given_up) == [pending.checkpoint_id]
+        if answers == "declined":
+            job.decline(pending, 1)
+        else:
+            job.answer(pending, 1)
+        assert job.coordinator._given_up == {}
+        assert len(job.outcomes()) == 1
+    assert job.files() == set()
+
+
 def test_what_takes_too_long_is_given_up_and_says_who_is_late(make, clock):
     job = make(timeout=60.0)
     pending = job.begin()
@@ -321,13 +336,12 @@ def test_savepoints_run_beside_checkpoints(job, tmp_path):
 
 def test_a_savepoint_that_fails_costs_the_job_nothing(job, tmp_path):
     pending = job.begin(str(tmp_path / "savepoints"))
-    job.answer(pending, 0)
     job.decline(pending, 1)
     job.settle()
     (outcome,) = job.coordinator.outcomes()
     assert not outcome.completed
     assert job.coordinator.count(outcome)
-    job.answer(pending, 1)
+    job.answer(pending, 0)
     job.settle()
     assert os.listdir(tmp_path / "savepoints") == []
     assert not failed(job)
@@ -346,6 +360,26 @@ def test_so_many_checkpoints_are_kept_as_said(make):
         assert [name for name in job.coordinator.storage.names() if name.startswith("chk-")] == [
             f"chk-{number}" for number in range(6 - retained, 6)
         ]
+
+
+def test_old_checkpoints_are_looked_for_once_after_each_checkpoint(job, tmp_path, monkeypatch):
+    looked = []
+    prune = job.coordinator.store.prune
+    monkeypatch.setattr(job.coordinator.store, "prune", lambda in_use: (looked.append(set(in_use)), prune(in_use)))
+    job.checkpoint()
+    job.checkpoint()
+    job.answer(job.begin(str(tmp_path / "savepoints")))
+    job.outcomes()
+    assert looked == [{1}, {2}]
+
+
+def test_a_savepoint_on_its_way_keeps_no_checkpoint(job, tmp_path):
+    job.checkpoint()
+    savepoint = job.begin(str(tmp_path / "savepoints"))
+    checkpoint = job.checkpoint()
+    assert job.kept() == [checkpoint.checkpoint_id]
+    job.answer(savepoint)
+    assert job.outcomes()[0].completed
 
 
 def test_what_changes_go_on_from_is_kept_until_they_are_stored(make):
@@ -419,7 +453,10 @@ def test_the_files_on_the_disk_are_those_of_the_checkpoints_kept(tmp_path_factor
         job.coordinator.end_attempt()
         job.settle()
         assert job.files() == job.expected_files()
-        assert len(job.kept()) <= retained + 1
+        job.coordinator.begin_attempt()
+        job.checkpoint()
+        assert len(job.kept()) <= retained
+        assert job.files() == job.expected_files()
         job.coordinator.close(keep=False)
         assert not os.path.exists(job.coordinator.storage.root)
 
@@ -448,6 +485,29 @@ def test_what_completes_as_an_attempt_ends_is_told(job):
     (outcome,) = job.coordinator.end_attempt()
     assert outcome.completed and outcome.pending is pending
     assert job.kept() == [1]
+
+
+def test_an_attempt_that_ends_as_the_last_slot_answers_waits_for_what_comes_of_it(job, monkeypatch):
+    """Otherwise the checkpoint would become complete when the next attempt has begun behind the one before."""
+    pending = job.begin()
+    job.answer(pending, 0)
+    answering, may_go_on = threading.Event(), threading.Event()
+    submit = job.coordinator._writer.submit
+
+    def slowly(task, *arguments):
+        if threading.current_thread() is slot:
+            answering.set()
+            may_go_on.wait(10)
+        return submit(task, *arguments)
+
+    monkeypatch.setattr(job.coordinator._writer, "submit", slowly)
+    slot = threading.Thread(target=job.answer, args=(pending, 1))
+    slot.start()
+    answering.wait(10)
+    threading.Timer(0.2, may_go_on.set).start()
+    outcomes = job.coordinator.end_attempt()
+    slot.join()
+    assert [outcome.completed for outcome in outcomes] == [True]
 
 
 def test_a_new_attempt_goes_on_from_what_is_kept(job):

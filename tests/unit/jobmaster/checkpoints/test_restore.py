@@ -11,6 +11,7 @@ from flintstream.graph import ExecutionGraph
 from flintstream.jobmaster.checkpoints.restore import RestoreError, restored_operators
 from flintstream.runtime.checkpoint.metadata import CheckpointMetadata, OperatorState, Piece, SubtaskState
 from flintstream.runtime.checkpoint.storage import LocalStorage
+from flintstream.runtime.deployment import JobDeployment
 
 from ...graph.programs import execution_graph, key_by, op, sink, source
 
@@ -104,8 +105,8 @@ def test_another_maximum_parallelism_is_refused_by_the_name_of_the_operator(tmp_
     location = savepoint(tmp_path, program(max_parallelism=128))
     with pytest.raises(
         RestoreError,
-        match=rf"operator 'Count': {location} was written with the maximum parallelism 128, and the program has 256.*"
-        r"set_max_parallelism\(128\)",
+        match=rf"operator 'Count': {location} was written with the maximum parallelism 128, and the program sets 256.*"
+        r"set_max_parallelism\(128\), or set none",
     ):
         restored_operators(location, program(max_parallelism=256), allow_unclaimed=False)
 
@@ -113,6 +114,33 @@ def test_another_maximum_parallelism_is_refused_by_the_name_of_the_operator(tmp_
 def test_another_maximum_parallelism_is_fine_where_there_is_no_state(tmp_path):
     location = savepoint(tmp_path, program(max_parallelism=128), (SOURCE,))
     assert restored_operators(location, program(max_parallelism=256), allow_unclaimed=False).checkpoint_id == 5
+
+
+def test_the_maximum_parallelism_is_taken_over_where_the_program_sets_none(tmp_path):
+    location = savepoint(tmp_path, program(parallelism=2, max_parallelism=16))
+    graph = program(parallelism=3)
+    restored_operators(location, graph, allow_unclaimed=False)
+    read, counted, shown = JobDeployment.of(graph).vertices
+    assert (read.name, counted.name, counted.max_parallelism) == (SOURCE, "Count", 16)
+    assert [edge.target_max_parallelism for edge in read.out_edges] == [16], "records are sent where their keys are"
+    assert (read.max_parallelism, shown.max_parallelism) == (128, 128), "each operator has its own"
+
+
+def test_the_maximum_parallelism_of_a_greater_parallelism_is_taken_over_too(tmp_path):
+    location = savepoint(tmp_path, program(parallelism=100))
+    graph = program(parallelism=2)
+    restored_operators(location, graph, allow_unclaimed=False)
+    assert JobDeployment.of(graph).vertices[1].max_parallelism == 256
+
+
+def test_a_parallelism_above_the_maximum_that_is_taken_over_is_refused_by_the_name_of_the_operator(tmp_path):
+    location = savepoint(tmp_path, program(parallelism=2, max_parallelism=16))
+    with pytest.raises(
+        RestoreError,
+        match=rf"operator 'Count': {location} was written with the maximum parallelism 16, and the program has the "
+        "parallelism 17: set it to 16 at most",
+    ):
+        restored_operators(location, program(parallelism=17), allow_unclaimed=False)
 
 
 def test_a_place_without_a_checkpoint_is_refused(tmp_path):

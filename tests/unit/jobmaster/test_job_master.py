@@ -1,0 +1,165 @@
+"""The life of a job, with attempts that the test plays."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, ClassVar
+
+import pytest
+
+from flintstream.common import JobStatus
+from flintstream.jobmaster import job_master as module
+from flintstream.jobmaster.checkpoints.restore import RestoreError
+from flintstream.jobmaster.control import JobFailed, JobStopped, SavepointRequest
+from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
+from flintstream.jobmaster.job_master import JobMaster
+from flintstream.jobmaster.settings import JobSettings
+from flintstream.runtime.faults import Fault
+from flintstream.spark.slots import SlotError
+
+from ..graph.programs import execution_graph, sink, source
+from .checkpoints.test_restore import program, savepoint
+
+
+def make_master(**configuration: str) -> JobMaster:
+    options = {key.replace("__", ".").replace("_", "-"): value for key, value in configuration.items()}
+    nowhere: Any = None
+    return JobMaster(execution_graph(sink(source())), JobSettings("my job", options), nowhere)
+
+
+def play(master: JobMaster, monkeypatch: Any, attempt: Any) -> None:
+    """Runs the job with a function in place of its attempts, until its thread has ended."""
+    monkeypatch.setattr(master, "_run_attempt", attempt)
+    master.start()
+    master.join(10)
+
+
+def cannot(*arguments: Any) -> None:
+    raise OSError("the storage has gone")
+
+
+@pytest.mark.parametrize("part", ["_source_factory", "checkpoints"])
+def test_a_job_ends_although_what_it_leaves_cannot_be_removed(monkeypatch, caplog, part):
+    master = make_master()
+    monkeypatch.setattr(getattr(master, part), "close", cannot)
+    play(master, monkeypatch, lambda: None)
+    assert master.status is JobStatus.FINISHED
+    assert master.result.result(0).get_job_id() == master.job_id
+    assert "'my job'" in caplog.text and "FINISHED; not all it has left could be removed" in caplog.text
+    assert "the storage has gone" in caplog.text
+
+
+def test_a_failure_is_told_although_what_the_job_leaves_cannot_be_removed(monkeypatch):
+    master = make_master()
+    monkeypatch.setattr(master.checkpoints, "close", cannot)
+
+    def fail() -> None:
+        raise ValueError("the reason")
+
+    play(master, monkeypatch, fail)
+    assert master.status is JobStatus.FAILED
+    with pytest.raises(JobExecutionError, match="the reason"):
+        master.result.result(0)
+
+
+def test_whoever_waits_for_a_job_or_savepoint_may_give_up_and_the_job_goes_on(monkeypatch, tmp_path):
+    master = make_master()
+    wanted = master.savepoint(str(tmp_path))
+    assert not wanted.cancel() and not master.result.cancel()
+    play(master, monkeypatch, lambda: None)
+    assert master.status is JobStatus.FINISHED and master.result.done()
+    with pytest.raises(RuntimeError, match="the job is FINISHED"):
+        wanted.result(0)
+
+
+class StoppedAttempt:
+    """An attempt that has stopped with a savepoint, and then cannot end."""
+
+    request = SavepointRequest("/savepoints", stop=True)
+    accumulators: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, *arguments: Any) -> None:
+        """Takes what a real one takes."""
+
+    def start(self, restored: Any) -> None:
+        """Starts nothing."""
+
+    def run(self) -> None:
+        raise JobStopped(self.request, "/savepoints/savepoint-1")
+
+    def finish(self) -> None:
+        raise SlotError("slots [1] have not answered 'close' within 60 s")
+
+    def release(self, finished: bool) -> None:
+        """Has nothing to release."""
+
+
+def test_whoever_stops_a_job_learns_of_its_savepoint_although_the_job_has_failed_behind_it(monkeypatch):
+    monkeypatch.setattr(module, "JobAttempt", StoppedAttempt)
+    master = make_master()
+    master.start()
+    master.join(10)
+    assert master.status is JobStatus.FAILED
+    with pytest.raises(RuntimeError, match=r"savepoint /savepoints/savepoint-1 is complete, .* not answered 'close'"):
+        StoppedAttempt.request.result.result(0)
+
+
+def test_a_job_ends_although_nobody_reads_what_it_has_collected(monkeypatch):
+    master = make_master()
+    collector = master.collector("records")
+    for _ in range(256):
+        collector.put(b"\x80\x04N.", lambda: False)
+    master.cancel()
+    play(master, monkeypatch, lambda: master._control.check())
+    assert not master._thread.is_alive()
+    assert master.status is JobStatus.CANCELED
+
+
+def test_a_savepoint_that_does_not_fit_is_refused_and_leaves_nothing_in_the_directory_of_checkpoints(tmp_path):
+    location = savepoint(tmp_path / "savepoint", program())
+    with pytest.raises(RestoreError, match="no operator of the program claims"):
+        make_master(
+            execution__checkpointing__interval="10 s",
+            execution__checkpointing__dir=str(tmp_path / "checkpoints"),
+            execution__state_recovery__path=location,
+        )
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_the_operators_of_a_job_have_the_maximum_parallelism_that_was_taken_over(tmp_path):
+    location = savepoint(tmp_path, program(parallelism=2, max_parallelism=16))
+    nowhere: Any = None
+    settings = JobSettings("my job", {"execution.state-recovery.path": location})
+    master = JobMaster(program(parallelism=3), settings, nowhere)
+    assert {info.name: info.max_parallelism for info in master.checkpoints._operators.values()}["Count"] == 16
+    assert [vertex.max_parallelism for vertex in master._deployment.vertices] == [128, 16, 128]
+
+
+def test_a_cancelled_job_is_not_a_failed_one_whatever_fails_meanwhile(monkeypatch):
+    master = make_master()
+
+    def cancelled() -> None:
+        master.cancel()
+        raise JobFailed(Fault(None, None, None, "a slot has lost its task", "a slot has lost its task"))
+
+    play(master, monkeypatch, cancelled)
+    assert master.status is JobStatus.CANCELED
+    assert [status for status, _ in master.status_times] == [
+        JobStatus.CREATED,
+        JobStatus.CANCELLING,
+        JobStatus.CANCELED,
+    ]
+    with pytest.raises(JobCancelledError):
+        master.result.result(0)
+
+
+def test_cancelling_a_job_that_waits_for_its_restart_ends_it(monkeypatch):
+    master = make_master(restart_strategy__type="fixed-delay", **{"restart-strategy.fixed-delay.delay": "100 s"})
+    waiting = threading.Event()
+    monkeypatch.setattr(master.progress, "restarts", lambda *arguments: waiting.set())
+    monkeypatch.setattr(master, "_run_attempt", cannot)
+    master.start()
+    assert waiting.wait(10)
+    master.cancel()
+    master.join(10)
+    assert master.status is JobStatus.CANCELED
