@@ -32,7 +32,7 @@ IN_SLOTS = {
         "flintstream.datastream.connectors.file_sink_operator",
         "FileSinkOperator.notify_checkpoint_complete",
     ),
-    "publication": ("flintstream.datastream.connectors.part_files", "_publish"),
+    "publication": ("flintstream.datastream.connectors.part_files", "publish"),
     "slot's write": ("flintstream.runtime.checkpoint.storage", "_write_durably"),
 }
 IN_DRIVER = {

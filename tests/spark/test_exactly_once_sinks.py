@@ -10,16 +10,20 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from flintstream.common import Encoder, RestartStrategies, Types, WatermarkStrategy
+from flintstream.common import Configuration, Encoder, RestartStrategies, Types, WatermarkStrategy
 from flintstream.datastream import (
     GenericWriteAheadSink,
     MapFunction,
+    SourceFunction,
     StreamExecutionEnvironment,
     TwoPhaseCommitSinkFunction,
 )
 from flintstream.datastream.connectors.file_system import (
     BucketAssigner,
+    FileCompactor,
+    FileCompactStrategy,
     FileSink,
+    RecordWiseFileCompactor,
     RollingPolicy,
     StreamingFileSink,
 )
@@ -45,9 +49,18 @@ class Trip(MapFunction):
         return value
 
 
-def text_sink(kind, path, policy):
+def text_builder(kind, path, policy):
     builder = kind.for_row_format(str(path), Encoder.simple_string_encoder()).with_rolling_policy(policy)
-    return builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
+    return builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+
+
+def text_sink(kind, path, policy):
+    return text_builder(kind, path, policy).build()
+
+
+def parquet_builder(path):
+    builder = FileSink.for_bulk_format(str(path), ParquetBulkWriters.for_row_type(ROW))
+    return builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
 
 
 def visible(path: Path) -> list[Path]:
@@ -104,16 +117,21 @@ def with_all_sinks(numbers, directory: Path) -> None:
     for name, sink in (("transactions", Files), ("written ahead", Replacing)):
         (directory / name).mkdir()
         numbers.add_sink(sink(directory / name))
-    builder = FileSink.for_bulk_format(str(directory / "parquet"), ParquetBulkWriters.for_row_type(ROW))
-    parquet = builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
-    numbers.map(lambda number: (number,), ROW).sink_to(parquet)
+    rows = numbers.map(lambda number: (number,), ROW)
+    rows.sink_to(parquet_builder(directory / "parquet").build())
+    every_second = FileCompactStrategy.builder().enable_compaction_on_checkpoint(2).build()
+    compacted = text_builder(FileSink, directory / "compacted", on_checkpoint)
+    numbers.sink_to(compacted.enable_compact(every_second, FileCompactor.concat_file_compactor()).build())
+    compacted = parquet_builder(directory / "compacted parquet")
+    rows.sink_to(compacted.enable_compact(every_second, RecordWiseFileCompactor()).build())
 
 
 def check_all_sinks(directory: Path) -> None:
-    for name in ("files that go on", "files of checkpoints", "transactions", "written ahead"):
+    for name in ("files that go on", "files of checkpoints", "transactions", "written ahead", "compacted"):
         assert lines(directory / name) == list(range(1, LAST + 1)), name
-    read = [number for file in visible(directory / "parquet") for number in pq.read_table(file)["number"].to_pylist()]
-    assert sorted(read) == list(range(1, LAST + 1))
+    for name in ("parquet", "compacted parquet"):
+        tables = [pq.read_table(file) for file in visible(directory / name)]
+        assert sorted(number for table in tables for number in table["number"].to_pylist()) == list(range(1, LAST + 1))
     assert len(visible(directory / "files that go on")) == 2, "one for each subtask"
 
 
@@ -128,7 +146,10 @@ def test_a_job_whose_slots_are_killed(tmp_path):
     env.execute()
     assert (tmp_path / "tripped-1400").exists() and (tmp_path / "tripped-2200").exists()
     check_all_sinks(tmp_path)
-    assert len(visible(tmp_path / "files of checkpoints")) > 2
+    small, large = visible(tmp_path / "files of checkpoints"), visible(tmp_path / "compacted")
+    assert len(small) > 2
+    assert len(large) < len(small)
+    assert len(visible(tmp_path / "compacted parquet")) == len(large)
 
 
 def test_without_checkpointing_all_is_committed_at_the_end(tmp_path):
@@ -139,3 +160,71 @@ def test_without_checkpointing_all_is_committed_at_the_end(tmp_path):
     env.execute()
     check_all_sinks(tmp_path)
     assert len(visible(tmp_path / "files of checkpoints")) == 2
+    assert len(visible(tmp_path / "compacted")) == 1
+
+
+class UntilCompacted(SourceFunction):
+    """Emits records, and then nothing until they are in a visible file."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+
+    def run(self, ctx):
+        for number in range(10):
+            ctx.collect(number)
+        deadline = time.monotonic() + 120
+        while not list(self.directory.glob("compacted-*")):
+            assert time.monotonic() < deadline, "the files stay hidden"
+            time.sleep(0.02)
+
+    def cancel(self):
+        pass
+
+
+def test_files_of_an_idle_job_are_compacted(tmp_path):
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(2)
+    env.set_restart_strategy(RestartStrategies.no_restart())
+    env.enable_checkpointing(100)
+    builder = text_builder(FileSink, tmp_path, RollingPolicy.on_checkpoint_rolling_policy())
+    strategy = FileCompactStrategy.builder().enable_compaction_on_checkpoint(3).build()
+    sink = builder.enable_compact(strategy, FileCompactor.concat_file_compactor()).build()
+    env.add_source(UntilCompacted(tmp_path), type_info=Types.INT()).rebalance().sink_to(sink)
+    env.execute()
+    assert lines(tmp_path) == list(range(10))
+
+
+def slow(value):
+    time.sleep(0.0005)
+    return value
+
+
+def test_a_job_that_compacts_is_stopped_and_goes_on_without(tmp_path):
+    last, out = 6000, tmp_path / "out"
+    builder = text_builder(FileSink, out, RollingPolicy.on_checkpoint_rolling_policy())
+    strategy = FileCompactStrategy.builder().set_size_threshold(10**9).build()
+
+    def program(sink, parallelism, **options):
+        configuration = Configuration()
+        for name, value in options.items():
+            configuration.set_string(name.replace("__", ".").replace("_", "-"), value)
+        env = StreamExecutionEnvironment.get_execution_environment(configuration)
+        env.set_parallelism(parallelism)
+        env.enable_checkpointing(100)
+        numbers = env.from_source(NumberSequenceSource(1, last), WatermarkStrategy.no_watermarks(), "numbers")
+        numbers.uid("numbers").map(slow, Types.LONG()).uid("slow").sink_to(sink).uid("out")
+        return env
+
+    env = program(builder.enable_compact(strategy, FileCompactor.concat_file_compactor()).build(), 2)
+    client = env.execute_async()
+    deadline = time.monotonic() + 120
+    while not list(out.glob(".part-*")):
+        assert time.monotonic() < deadline, "nothing is written"
+        time.sleep(0.05)
+    savepoint = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    assert visible(out) == [] and list(out.glob(".part-*")), "the files are to be compacted"
+
+    program(builder.disable_compact().build(), 1, execution__state_recovery__path=savepoint).execute()
+    assert lines(out) == list(range(1, last + 1))
+    assert {file.name.split("-")[0] for file in visible(out)} == {"compacted", "part"}
+    assert not list(out.glob(".*"))

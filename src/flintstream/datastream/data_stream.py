@@ -21,7 +21,7 @@ from flintstream.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.closeable_iterator import CloseableIterator
 from flintstream.datastream.connectors.base import Sink
-from flintstream.datastream.data_stream_sink import DataStreamSink
+from flintstream.datastream.data_stream_sink import CommittedSink, DataStreamSink
 from flintstream.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -429,7 +429,15 @@ class DataStream:
         """Writes records to a connector's sink: `stream.sink_to(KafkaSink.builder()...build())`."""
         if not isinstance(sink, Sink):
             raise TypeError(f"sink_to: expected a Sink of flintstream.datastream.connectors, got {sink!r}")
-        return self._sink("Writer", sink.create_operator(self._transformation.output_type))
+        operator, committer = sink.create_operator(self._transformation.output_type), sink.create_committer()
+        if committer is None:
+            return self._sink("Writer", operator)
+        writer = OneInputTransformation(self._transformation, "Sink: Writer", operator)
+        committing = SinkTransformation(
+            PartitionTransformation(writer, committer.partitioner), committer.name, committer.operator
+        )
+        self._env._record(committing)
+        return CommittedSink(self._env, writer, committing)
 
     @overload
     def execute_and_collect(self, job_execution_name: str | None = None) -> CloseableIterator: ...

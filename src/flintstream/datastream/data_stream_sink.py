@@ -9,7 +9,7 @@ from flintstream.datastream.settings import OperatorSettings
 if TYPE_CHECKING:
     from flintstream.datastream.slot_sharing_group import SlotSharingGroup
     from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment
-    from flintstream.graph.transformations import SinkTransformation
+    from flintstream.graph.transformations import PhysicalTransformation
 
 
 class DataStreamSink:
@@ -20,7 +20,7 @@ class DataStreamSink:
         stream.print("results").name("to the screen").set_parallelism(1)
     """
 
-    def __init__(self, env: StreamExecutionEnvironment, transformation: SinkTransformation) -> None:
+    def __init__(self, env: StreamExecutionEnvironment, transformation: PhysicalTransformation) -> None:
         self._transformation = transformation
         self._settings = OperatorSettings(env, transformation)
 
@@ -67,4 +67,45 @@ class DataStreamSink:
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStreamSink:
         """The group whose slots the sink's subtasks share: `sink.slot_sharing_group("sinks")`."""
         self._settings.slot_sharing_group(slot_sharing_group)
+        return self
+
+
+class CommittedSink(DataStreamSink):
+    """A sink of two operators: its settings are those of the one that writes, and the one that commits follows it."""
+
+    def __init__(
+        self, env: StreamExecutionEnvironment, writer: PhysicalTransformation, committer: PhysicalTransformation
+    ) -> None:
+        super().__init__(env, writer)
+        self._role = committer.name
+        self._committer = OperatorSettings(env, committer)
+
+    def name(self, name: str) -> DataStreamSink:
+        """Names the sink."""
+        super().name(name)
+        self._committer.name(f"{name}: {self._role}")
+        return self
+
+    def uid(self, uid: str) -> DataStreamSink:
+        """A stable id, under which the sink's state is found again."""
+        super().uid(uid)
+        self._committer.uid(f"{uid}: {self._role}")
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
+        """The operator id itself: 32 hexadecimal digits."""
+        super().set_uid_hash(uid_hash)
+        self._committer.uid(f"{uid_hash}: {self._role}")
+        return self
+
+    def set_parallelism(self, parallelism: int) -> DataStreamSink:
+        """How many subtasks each of the operators has; -1 for the environment's default."""
+        super().set_parallelism(parallelism)
+        self._committer.parallelism(parallelism)
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> DataStreamSink:
+        """The upper bound of the parallelism."""
+        super().set_max_parallelism(max_parallelism)
+        self._committer.max_parallelism(max_parallelism)
         return self

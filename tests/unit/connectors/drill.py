@@ -30,6 +30,7 @@ class Drill:
     :param aborted: the checkpoints that are given up after all subtasks have taken their snapshots.
     :param gracefully: whether a killed job closes its operators.
     :param late: whether a checkpoint is complete only when the next one is being taken.
+    :param place: makes the subtasks of an attempt, by its parallelism; harnesses of the sink unless given.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Drill:
         gracefully: bool = True,
         late: bool = False,
         records: list[Any] = RECORDS,
+        place: Callable[[int], list[Any]] | None = None,
     ) -> None:
         self._make = make
         self._visible = visible
@@ -51,10 +53,11 @@ class Drill:
         self._gracefully = gracefully
         self._late = late
         self._records = records
+        self._place = place or self._harnesses
         self._checkpoint = 0
         self._complete: tuple[int, list[bytes]] = (0, [])
         self._taken: list[tuple[int, int, list[bytes]]] = []
-        self._subtasks: list[OneInputOperatorHarness] = []
+        self._subtasks: list[Any] = []
         self._zombies: list[Any] = []
         self.points = 0
         self.attempts = 0
@@ -87,10 +90,7 @@ class Drill:
         self._taken = []
         parallelism = self._parallelism[min(self.attempts, len(self._parallelism)) - 1]
         position, stored = self._complete
-        self._subtasks = [
-            OneInputOperatorHarness(self._make(), parallelism=parallelism, subtask=subtask)
-            for subtask in range(parallelism)
-        ]
+        self._subtasks = self._place(parallelism)
         for subtask in self._subtasks:
             if stored:
                 subtask.restore(*map(pickle.loads, stored))
@@ -111,6 +111,12 @@ class Drill:
         self._complete_all_but(0)
         for subtask in self._subtasks:
             self._step(subtask.close)
+
+    def _harnesses(self, parallelism: int) -> list[Any]:
+        return [
+            OneInputOperatorHarness(self._make(), parallelism=parallelism, subtask=subtask)
+            for subtask in range(parallelism)
+        ]
 
     def _take_checkpoint(self, position: int) -> bool:
         self._checkpoint += 1

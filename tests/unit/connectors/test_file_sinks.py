@@ -16,8 +16,6 @@ from flintstream.common.serialization import BulkWriterFactory
 from flintstream.datastream.connectors import file_sink_operator
 from flintstream.datastream.connectors.file_system import (
     BucketAssigner,
-    FileCompactor,
-    FileCompactStrategy,
     FileSink,
     FileSource,
     OutputFileConfig,
@@ -252,10 +250,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
             sink.for_bulk_format(str(tmp_path), None)  # type: ignore[attr-defined]
         with pytest.raises(TypeError, match=r"for_bulk_format: BulkWriterFactory does not define create"):
             sink.for_bulk_format(str(tmp_path), BulkWriterFactory())  # type: ignore[attr-defined]
-    strategy = FileCompactStrategy.builder().set_size_threshold(5).enable_compaction_on_checkpoint(2).build()
-    with pytest.raises(NotImplementedError, match="enable_compact"):
-        builder(tmp_path).enable_compact(strategy, FileCompactor.concat_file_compactor(b"\n"))
-    assert isinstance(builder(tmp_path).disable_compact().build(), FileSink)
     assert builder(tmp_path).build().get_transformer() is None
     for call in (
         lambda: FileSink.for_row_format(str(tmp_path), "x"),  # type: ignore[arg-type]
@@ -266,7 +260,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
         lambda: RollingPolicy.default_rolling_policy(part_size=0),
         lambda: OutputFileConfig(".hidden", ""),
         lambda: OutputFileConfig("a/b", ""),
-        lambda: FileCompactStrategy.builder().build(),
     ):
         with pytest.raises((TypeError, ValueError)):
             call()

@@ -141,7 +141,7 @@ def test_records_that_do_not_fit_are_named(record: Any, named: str) -> None:
 
 def test_row_groups_become_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_writers, "_BATCH_ROWS", 10)
-    monkeypatch.setattr(parquet_writers, "_GROUP_BYTES", 8 * 35)
+    monkeypatch.setattr(parquet_writers, "GROUP_BYTES", 8 * 35)
     factory: Any = ParquetBulkWriters.for_arrow_schema(pa.schema([("id", pa.int64())]))
     stream = io.BytesIO()
     writer = factory.create(stream)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from flintstream.common.java import get_gateway, java_only
 from flintstream.common.watermark_strategy import WatermarkStrategy
+from flintstream.graph.partitioners import StreamPartitioner
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.operators.source import SourceOperator
 from flintstream.runtime.source import SplitSource
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from flintstream.datastream.data_stream import DataStream
 
 __all__ = [
+    "Committer",
     "DeliveryGuarantee",
     "JavaFunctionWrapper",
     "Sink",
@@ -90,12 +93,25 @@ class SplitBasedSource(SplitSource, Source):
         return SourceOperator(self, watermark_strategy)
 
 
+@dataclass(frozen=True)
+class Committer:
+    """The second operator of a sink, and how the results of the first are spread over its subtasks."""
+
+    name: str
+    operator: Operator
+    partitioner: StreamPartitioner
+
+
 class Sink(JavaFunctionWrapper, ABC):
     """Where records go; given to `stream.sink_to`."""
 
     @abstractmethod
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
         """The operator that writes to this sink in a slot."""
+
+    def create_committer(self) -> Committer | None:
+        """What commits the results of the operator that writes; None if that one does it itself."""
+        return None
 
 
 class StreamTransformer(ABC):

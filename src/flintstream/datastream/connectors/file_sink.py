@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from flintstream.common.serialization import BulkWriterFactory, Encoder
 from flintstream.common.typeinfo import TypeInformation
-from flintstream.datastream.connectors.base import Sink, StreamTransformer, SupportsPreprocessing, positive
+from flintstream.datastream.connectors.base import (
+    Committer,
+    Sink,
+    StreamTransformer,
+    SupportsPreprocessing,
+    positive,
+)
+from flintstream.datastream.connectors.file_compaction import FileCompaction, FileCompactor, FileCompactStrategy
+from flintstream.datastream.connectors.file_compactor_operator import (
+    CompactedFileSinkOperator,
+    FileCompactorOperator,
+    directory_of,
+    owner_of,
+)
 from flintstream.datastream.connectors.file_paths import absolute
 from flintstream.datastream.connectors.file_sink_config import (
     BucketAssigner,
-    FileCompactor,
-    FileCompactStrategy,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
 )
 from flintstream.datastream.connectors.file_sink_operator import FileSinkOperator, FileSinkSettings
 from flintstream.datastream.io_functions import SinkFunction
+from flintstream.graph.partitioners import CustomPartitioner
 from flintstream.runtime.operators.base import Operator
 
 __all__ = ["FileSink", "StreamingFileSink"]
@@ -88,6 +100,8 @@ class FileSink(Sink, SupportsPreprocessing):
     its name when the next checkpoint is complete: each record is in one file, once. Without checkpointing
     that is at the end of the input.
 
+    With `enable_compact` small files become larger ones first, which are named `compacted-part-…`.
+
     On a disk, files go on over checkpoints and restarts with the default rolling policy. Behind a URL, and in a bulk
     format, a file ends with each checkpoint whatever the policy is.
     """
@@ -110,7 +124,14 @@ class FileSink(Sink, SupportsPreprocessing):
         return self._transformer
 
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
-        return FileSinkOperator(self._settings, input_type, unique_names=True)
+        if self._settings.compaction is None:
+            return FileSinkOperator(self._settings, input_type, unique_names=True)
+        return CompactedFileSinkOperator(self._settings, input_type, unique_names=True)
+
+    def create_committer(self) -> Committer | None:
+        if self._settings.compaction is None:
+            return None
+        return Committer("Compactor", FileCompactorOperator(self._settings), CustomPartitioner(owner_of, directory_of))
 
     class BaseBuilder(_Builder):
         """Settings of a `FileSink`."""
@@ -119,14 +140,28 @@ class FileSink(Sink, SupportsPreprocessing):
             """When a file is complete."""
             return self._with_rolling_policy(rolling_policy)
 
-        def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> NoReturn:
-            """Not available yet: joining small files."""
-            raise NotImplementedError(
-                "FileSink.enable_compact is not available yet: let the rolling policy make larger files"
-            )
+        def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> FileSink.BaseBuilder:
+            """Small files of a bucket, of all subtasks, become one before readers see them.
+
+            Example::
+
+                builder.enable_compact(
+                    FileCompactStrategy.builder().enable_compaction_on_checkpoint(5).build(),
+                    FileCompactor.concat_file_compactor(),
+                )
+            """
+            if not isinstance(strategy, FileCompactStrategy):
+                raise TypeError(f"enable_compact: strategy must be a FileCompactStrategy, got {strategy!r}")
+            if not isinstance(compactor, FileCompactor):
+                raise TypeError(f"enable_compact: compactor must be a FileCompactor, got {compactor!r}")
+            compactor.check(self._settings.file_format)
+            self._settings = replace(self._settings, compaction=FileCompaction(strategy, compactor))
+            return self
 
         def disable_compact(self) -> FileSink.BaseBuilder:
-            """Files are not joined. The default."""
+            """Files are not compacted any more. A job that goes on from a savepoint of one that did so needs this: what was
+            still to be compacted gets its names, each file for itself."""
+            self._settings = replace(self._settings, compaction=FileCompaction())
             return self
 
         def build(self) -> FileSink:

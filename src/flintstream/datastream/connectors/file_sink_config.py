@@ -13,15 +13,16 @@ from flintstream.datastream.connectors.base import positive
 __all__ = [
     "BucketAssigner",
     "DefaultRollingPolicy",
-    "FileCompactStrategy",
-    "FileCompactor",
+    "NoJavaObject",
     "OnCheckpointRollingPolicy",
     "OutputFileConfig",
     "RollingPolicy",
 ]
 
 
-class _NoJavaObject:
+class NoJavaObject:
+    """What settings have in common."""
+
     def get_java_object(self) -> NoReturn:
         """Not available: there is no Java object behind it."""
         java_only(f"{type(self).__name__}.get_java_object()")
@@ -40,7 +41,7 @@ class BucketContext(Protocol):
         """The clock, in milliseconds since 1970."""
 
 
-class BucketAssigner(_NoJavaObject):
+class BucketAssigner(NoJavaObject):
     """Says into which directory below the sink's path a record goes.
 
     Besides the two that are made here, you can write your own::
@@ -146,7 +147,7 @@ def _zone(timezone_id: str) -> datetime.tzinfo:
         raise ValueError(f"date_time_bucket_assigner: unknown time zone {timezone_id!r}") from None
 
 
-class RollingPolicy(_NoJavaObject):
+class RollingPolicy(NoJavaObject):
     """When a part file is complete, so that the next record starts another one.
 
     Example::
@@ -182,7 +183,7 @@ class OnCheckpointRollingPolicy(RollingPolicy):
     """At each checkpoint, and at the end."""
 
 
-class OutputFileConfig(_NoJavaObject):
+class OutputFileConfig(NoJavaObject):
     """How part files are named.
 
     Example::
@@ -234,70 +235,3 @@ class OutputFileConfig(_NoJavaObject):
         def build(self) -> OutputFileConfig:
             """The settings."""
             return OutputFileConfig(self.part_prefix, self.part_suffix)
-
-
-class FileCompactStrategy(_NoJavaObject):
-    """When small files are joined. Sinks do not do that yet: `enable_compact` refuses it.
-
-    Example::
-
-        FileCompactStrategy.builder().set_size_threshold(1024 ** 2).enable_compaction_on_checkpoint(5).build()
-    """
-
-    def __init__(self, size_threshold: int, num_checkpoints: int, num_compact_threads: int) -> None:
-        self.size_threshold = size_threshold
-        self.num_checkpoints_before_compaction = num_checkpoints
-        self.num_compact_threads = num_compact_threads
-
-    @staticmethod
-    def builder() -> FileCompactStrategy.Builder:
-        """Starts without any condition."""
-        return FileCompactStrategy.Builder()
-
-    class Builder:
-        """Makes a `FileCompactStrategy`."""
-
-        def __init__(self) -> None:
-            self._size_threshold = -1
-            self._checkpoints = -1
-            self._threads = 1
-
-        def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
-            """Join files as soon as they have so many bytes together."""
-            self._size_threshold = positive("set_size_threshold: size_threshold", size_threshold)
-            return self
-
-        def enable_compaction_on_checkpoint(
-            self, num_checkpoints_before_compaction: int
-        ) -> FileCompactStrategy.Builder:
-            """Join files after so many checkpoints."""
-            self._checkpoints = positive("enable_compaction_on_checkpoint", num_checkpoints_before_compaction)
-            return self
-
-        def set_num_compact_threads(self, num_compact_threads: int) -> FileCompactStrategy.Builder:
-            """How many threads join files."""
-            self._threads = positive("set_num_compact_threads: num_compact_threads", num_compact_threads)
-            return self
-
-        def build(self) -> FileCompactStrategy:
-            """The strategy; it needs a size or a number of checkpoints."""
-            if self._size_threshold < 0 and self._checkpoints < 0:
-                raise ValueError("FileCompactStrategy: set a size threshold or a number of checkpoints")
-            return FileCompactStrategy(self._size_threshold, self._checkpoints, self._threads)
-
-
-class FileCompactor(_NoJavaObject):
-    """How small files are joined. Sinks do not do that yet: `enable_compact` refuses it."""
-
-    def __init__(self, file_delimiter: bytes | None = None) -> None:
-        self.file_delimiter = file_delimiter
-
-    @staticmethod
-    def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
-        """One file behind the other, with the delimiter between them."""
-        return FileCompactor(file_delimiter)
-
-    @staticmethod
-    def identical_file_compactor() -> FileCompactor:
-        """For single files, which are copied."""
-        return FileCompactor()

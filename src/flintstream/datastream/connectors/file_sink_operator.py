@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
-from flintstream.common.printing import formatter
+from flintstream.common.printing import line_formatter
 from flintstream.common.serialization import BulkWriterFactory, Encoder, _Lines
 from flintstream.common.typeinfo import TypeInformation
+from flintstream.datastream.connectors.file_compaction import FileCompaction
 from flintstream.datastream.connectors.file_sink_config import BucketAssigner, OutputFileConfig, RollingPolicy
 from flintstream.datastream.connectors.part_files import InProgressFile, PartFiles, PendingFile, RefusedRecordError
 from flintstream.runtime.batch import MIN_WATERMARK, NO_TIMESTAMP, Batch
@@ -23,6 +24,7 @@ __all__ = ["FileSinkOperator", "FileSinkSettings"]
 _PENDING = ListDescriptor("pending-files")
 _IN_PROGRESS = ListDescriptor("files-in-progress")
 _NUMBERS = ListDescriptor("part-numbers")
+_TO_COMPACT = ListDescriptor("files-to-compact")
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class FileSinkSettings:
     rolling_policy: RollingPolicy
     names: OutputFileConfig
     check_seconds: float
+    compaction: FileCompaction | None = None
+    """None if it was neither enabled nor disabled."""
 
     @property
     def bulk(self) -> BulkWriterFactory | None:
@@ -47,13 +51,26 @@ class FileSinkSettings:
         return PartFiles(self.base_path, stem, self.names, self.rolling_policy, self.check_seconds, self.bulk)
 
     def encode(self, input_type: TypeInformation | None) -> Callable[[Any], bytes] | None:
-        """What makes the bytes of a record; None for a bulk format. Plain text shows a record as `print` does."""
+        """What makes the bytes of a record; None for a bulk format. Plain text shows a record as Java does."""
         if not isinstance(self.file_format, Encoder):
             return None
         if isinstance(self.file_format._encode, _Lines):
-            show, charset = formatter(input_type), self.file_format._encode.charset
+            show, charset = line_formatter(input_type), self.file_format._encode.charset
             return lambda element: f"{show(element)}\n".encode(charset)
         return self.file_format.encode
+
+    def write_records(self, records: Iterable[Any], record_type: TypeInformation | None, stream: IO[bytes]) -> None:
+        """Writes all of a file."""
+        encode = self.encode(record_type)
+        if encode is not None:
+            stream.writelines(map(encode, records))
+            return
+        assert self.bulk is not None
+        writer = self.bulk.create(stream)
+        for record in records:
+            writer.add_element(record)
+        writer.flush()
+        writer.finish()
 
 
 class FileSinkOperator(Operator):
@@ -80,6 +97,8 @@ class FileSinkOperator(Operator):
         self._pending = state.get_list_state(_PENDING)
         self._in_progress = state.get_list_state(_IN_PROGRESS)
         self._numbers = state.get_union_list_state(_NUMBERS)
+        self._to_compact = state.get_list_state(_TO_COMPACT)
+        self._guarded(self._check_compaction)
         self._guarded(
             files.restore,
             [PendingFile(*element) for element in self._pending],
@@ -116,12 +135,26 @@ class FileSinkOperator(Operator):
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
         files = self._opened
         self._guarded(files.prepare, checkpoint_id)
+        if not self._hands_over:
+            files.wait_for(checkpoint_id)
         self._pending.update(map(tuple, files.pending()))
         self._in_progress.update(map(tuple, files.in_progress()))
         self._numbers.update([files.next_number()])
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         self._guarded(self._opened.commit, checkpoint_id)
+
+    @property
+    def _hands_over(self) -> bool:
+        """Whether someone else commits the files."""
+        return False
+
+    def _check_compaction(self) -> None:
+        if self._settings.compaction is None and any(self._to_compact):
+            raise ValueError(
+                "the sink had files to compact when its state was stored, and does not compact any more: call "
+                "disable_compact(), so that they get their names"
+            )
 
     @property
     def _opened(self) -> PartFiles:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from flintstream.datastream.connectors.file_compaction import (
+    ConcatFileCompactor,
+    FileCompactor,
+    FileCompactStrategy,
+    IdenticalFileCompactor,
+    OutputStreamBasedFileCompactor,
+    RecordWiseFileCompactor,
+)
 from flintstream.datastream.connectors.file_formats import BulkFormat, FileSplit, LineFormat, StreamFormat
 from flintstream.datastream.connectors.file_sink import FileSink, StreamingFileSink
 from flintstream.datastream.connectors.file_sink_config import (
     BucketAssigner,
     DefaultRollingPolicy,
-    FileCompactor,
-    FileCompactStrategy,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
@@ -24,6 +30,7 @@ from flintstream.datastream.connectors.text_file_sink import TextFileSink, Write
 __all__ = [
     "BucketAssigner",
     "BulkFormat",
+    "ConcatFileCompactor",
     "DefaultRollingPolicy",
     "FileCompactStrategy",
     "FileCompactor",
@@ -33,9 +40,12 @@ __all__ = [
     "FileSourceBuilder",
     "FileSplit",
     "FileSplitAssignerProvider",
+    "IdenticalFileCompactor",
     "LineFormat",
     "OnCheckpointRollingPolicy",
     "OutputFileConfig",
+    "OutputStreamBasedFileCompactor",
+    "RecordWiseFileCompactor",
     "RollingPolicy",
     "StreamFormat",
     "StreamingFileSink",

@@ -31,7 +31,7 @@ from flintstream.datastream.connectors.file_sink_config import (
 )
 from flintstream.runtime.faults import record_at_fault
 
-__all__ = ["InProgressFile", "PartFiles", "PendingFile", "RefusedRecordError"]
+__all__ = ["InProgressFile", "PartFiles", "PendingFile", "RefusedRecordError", "hidden_path", "publish"]
 
 _log = logging.getLogger(__name__)
 _COPIED_BYTES = 1024 * 1024
@@ -42,6 +42,7 @@ class PendingFile(NamedTuple):
 
     hidden_path: str
     path: str
+    size: int
 
 
 class InProgressFile(NamedTuple):
@@ -107,8 +108,9 @@ class _Part:
             self.writer.flush()
             self.writer.finish()
         self.sync()
+        size = self.file.tell()
         self.file.close()
-        return PendingFile(self.hidden_path, self.path)
+        return PendingFile(self.hidden_path, self.path, size)
 
     def give_up(self) -> None:
         """Lets go of the file as it is. A writer may hold on to it until it is finished."""
@@ -136,8 +138,8 @@ class PartFiles:
     check_seconds: float
     bulk: BulkWriterFactory | None = None
     _open: dict[str, _Part] = field(default_factory=dict)
-    _completed: list[PendingFile] = field(default_factory=list)
-    """Pending since the last checkpoint was taken."""
+    completed: list[PendingFile] = field(default_factory=list)
+    """Pending, and waiting for no checkpoint yet."""
     _pending: dict[int, list[PendingFile]] = field(default_factory=dict)
     """Pending by the checkpoint that they wait for."""
     _replaced: list[str] = field(default_factory=list)
@@ -194,15 +196,23 @@ class PartFiles:
     # --- checkpoints ---
 
     def prepare(self, checkpoint_id: int) -> None:
-        """A checkpoint is taken: what is complete waits for it, and what goes on is safe up to here."""
+        """A checkpoint is taken: what goes on is safe up to here, and what does not is complete."""
         for bucket, part in list(self._open.items()):
             if self._goes_on:
                 part.sync()
                 part.is_copy = False
             else:
                 self._complete(bucket)
-        self._pending[checkpoint_id], self._completed = self._completed, []
         self._obsolete[checkpoint_id], self._replaced = self._replaced, []
+
+    def wait_for(self, checkpoint_id: int) -> None:
+        """What is complete gets its name when the checkpoint is."""
+        self._pending[checkpoint_id] = self.take_completed()
+
+    def take_completed(self) -> list[PendingFile]:
+        """The files that are complete, for someone else to commit them."""
+        taken, self.completed = self.completed, []
+        return taken
 
     def pending(self) -> list[PendingFile]:
         """The files that wait for a checkpoint."""
@@ -225,7 +235,7 @@ class PartFiles:
             if waited <= checkpoint_id:
                 files = self._pending[waited]
                 while files:
-                    _publish(files[0])
+                    publish(files[0])
                     del files[0]
                 del self._pending[waited]
         for waited in [waited for waited in self._obsolete if waited <= checkpoint_id]:
@@ -236,14 +246,14 @@ class PartFiles:
         """Goes on from a complete checkpoint: commits what waited for it, and resumes what was in progress."""
         self._first_number = first_number
         for file in pending:
-            _publish(file)
+            publish(file)
         for stored in in_progress:
             part = self._resumed(stored)
             if self._goes_on and stored.bucket not in self._open:
                 self._open[stored.bucket] = part
             else:
                 # Of another subtask, which had the same bucket in progress.
-                self._completed.append(part.complete())
+                self.completed.append(part.complete())
 
     # --- parts ---
 
@@ -264,7 +274,7 @@ class PartFiles:
             directory = join(self.base_path, bucket)
             make_directory(directory)
             path = join(directory, self._next_name(bucket, directory))
-            hidden = _hidden_path(path)
+            hidden = hidden_path(path)
             file = open_for_writing(hidden)
             writer = None if self.bulk is None else self.bulk.create(file)
             part = self._open[bucket] = _Part(hidden, path, file, writer, now, now)
@@ -279,7 +289,7 @@ class PartFiles:
                 return name
 
     def _complete(self, bucket: str) -> None:
-        self._completed.append(self._open[bucket].complete())
+        self.completed.append(self._open[bucket].complete())
         del self._open[bucket]
 
     def _resumed(self, stored: InProgressFile) -> _Part:
@@ -291,7 +301,7 @@ class PartFiles:
                 f"{stored.hidden_path}: the checkpoint knows {stored.size} bytes of this file, and it is not there. Either "
                 "it was removed, or the checkpoint is an old one, and the file was completed after it"
             ) from None
-        hidden = _hidden_path(stored.path)
+        hidden = hidden_path(stored.path)
         file = open_for_writing(hidden)
         with old:
             left = stored.size
@@ -305,12 +315,13 @@ class PartFiles:
         return _Part(hidden, stored.path, file, None, stored.created, stored.updated, stored.size, is_copy=True)
 
 
-def _hidden_path(path: str) -> str:
+def hidden_path(path: str) -> str:
+    """A name for a file in progress that nobody else has."""
     directory, _, name = path.rpartition("/")
     return f"{directory}/.{name}.inprogress.{uuid.uuid4()}"
 
 
-def _publish(file: PendingFile) -> None:
+def publish(file: PendingFile) -> None:
     """Gives a file its name; fine if it has it already."""
     if exists(file.hidden_path):
         rename(file.hidden_path, file.path)

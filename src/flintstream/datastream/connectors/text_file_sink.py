@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from enum import Enum
 
-from flintstream.common.printing import formatter
+from flintstream.common.printing import line_formatter
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.datastream.connectors.base import Sink
 from flintstream.datastream.connectors.file_paths import (
@@ -74,7 +74,7 @@ class TextFileSinkOperator(Operator):
         self._type = input_type
 
     def open(self) -> None:
-        self._show = formatter(self._type)
+        self._show = line_formatter(self._type)
         path = self._path
         if self.context.parallelism > 1:
             self._make_directory()

@@ -19,7 +19,7 @@ from flintstream.datastream.formats.avro import AvroSchema
 __all__ = ["AvroParquetWriters", "ParquetBulkWriters"]
 
 _BATCH_ROWS = 8192
-_GROUP_BYTES = 64 * 1024 * 1024
+GROUP_BYTES = 64 * 1024 * 1024
 """How large a row group becomes, uncompressed."""
 _COMPRESSION = "parquet.compression"
 _COMPRESSIONS = ("snappy", "gzip", "zstd", "lz4", "brotli", "none")
@@ -54,7 +54,7 @@ class ParquetBulkWriters:
             raise ValueError(f"for_row_type: hadoop_config: {key} is not supported; supported is {_COMPRESSION}")
         kind, _ = arrow_type(row_type, "UTC" if utc_timestamp else None)
         compression = settings.get(_COMPRESSION, "snappy").lower()
-        return _Factory(
+        return ParquetWriterFactory(
             pa.schema(list(kind)), _RowColumns(row_type), "none" if compression == "uncompressed" else compression
         )
 
@@ -72,7 +72,7 @@ class ParquetBulkWriters:
         """
         if not isinstance(schema, pa.Schema):
             raise TypeError(f"for_arrow_schema: expected a pyarrow.Schema, got {schema!r}")
-        return _Factory(schema, _NamedColumns(tuple(schema.names)), compression)
+        return ParquetWriterFactory(schema, _NamedColumns(tuple(schema.names)), compression)
 
 
 class AvroParquetWriters:
@@ -84,10 +84,12 @@ class AvroParquetWriters:
         if not isinstance(schema, AvroSchema):
             raise TypeError(f"for_generic_record: expected an AvroSchema, got {schema!r}")
         arrow = arrow_schema_of_avro(schema.schema)
-        return _Factory(arrow, _NamedColumns(tuple(arrow.names)), "snappy")
+        return ParquetWriterFactory(arrow, _NamedColumns(tuple(arrow.names)), "snappy")
 
 
-class _Factory(BulkWriterFactory):
+class ParquetWriterFactory(BulkWriterFactory):
+    """Makes writers of Parquet files."""
+
     def __init__(self, schema: Any, to_columns: ToColumns, compression: str) -> None:
         if compression not in _COMPRESSIONS:
             raise ValueError(f"Parquet: unknown compression {compression!r}; there are {', '.join(_COMPRESSIONS)}")
@@ -114,7 +116,7 @@ class _ParquetWriter:
         self._records.append(element)
         if len(self._records) >= _BATCH_ROWS:
             self._close_batch()
-            if self._bytes >= _GROUP_BYTES:
+            if self._bytes >= GROUP_BYTES:
                 self.flush()
 
     def flush(self) -> None:
