@@ -291,7 +291,7 @@ class OperatorHarness:
         state = self._operator.context.keyed_state
         if state is None:
             raise RuntimeError("the operator is not keyed, so it has no keyed state")
-        return dict(state.table(name))
+        return dict(state.table(name).items())
 
     @property
     def finished(self) -> bool:

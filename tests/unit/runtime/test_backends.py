@@ -7,6 +7,7 @@ import random
 import tempfile
 from collections import namedtuple
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -28,6 +29,7 @@ from flintstream.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from flintstream.runtime.state import rocksdb_parted, rocksdb_parts
 from flintstream.runtime.state.backend import KeyedStateBackend
 from flintstream.runtime.state.operator_state import OperatorStateBackend
 from flintstream.runtime.state.rocksdb import RocksDBKeyedStateBackend
@@ -156,11 +158,29 @@ blocks = st.lists(
 )
 
 
+@contextmanager
+def sizes(tiny: bool) -> Iterator[None]:
+    """Lets RocksDB store maps and lists in parts from two entries on, with the smallest caches, if they are to be tiny."""
+    with pytest.MonkeyPatch.context() as patch:
+        if tiny:
+            patch.setattr(rocksdb_parted.PartedTable, "most_entries", 1)
+            patch.setattr(rocksdb_parted.PartedTable, "most_bytes", 0)
+            for name in ("_CHUNK", "_ELEMENTS", "_FEW"):
+                patch.setattr(rocksdb_parts, name, 2)
+            patch.setattr(rocksdb_parts, "_LOOK_EVERY", 1)
+        yield
+
+
 @settings(max_examples=60)
-@given(blocks)
+@given(blocks, st.booleans())
 def test_any_blocks_of_calls_equal_those_on_plain_objects(
-    state_backend: str, blocks: list[tuple[str, list[tuple[Any, str, int]]]]
+    state_backend: str, blocks: list[tuple[str, list[tuple[Any, str, int]]]], tiny: bool
 ) -> None:
+    with sizes(tiny):
+        check_blocks(state_backend, blocks)
+
+
+def check_blocks(state_backend: str, blocks: list[tuple[str, list[tuple[Any, str, int]]]]) -> None:
     stored = Stored(make_backend(state_backend, "my operator", GROUPS, lambda: 0))
     plain = {key: Plain() for key in KEYS}
     for before, block in blocks:
@@ -229,6 +249,159 @@ def check_all(stored: Stored, plain: dict[Any, Plain]) -> None:
     backend.apply_to_all_keys(DESCRIPTORS[0], lambda key, state: applied.append((key, state.value())))
     assert dict(applied) == {key: plain[key].value for key in with_value}
     assert len(applied) == len(with_value)
+
+
+# --- maps ---
+
+MAP = MapStateDescriptor("entries", Types.PICKLED_BYTE_ARRAY(), Types.PICKLED_BYTE_ARRAY())
+MAP_KEYS = [None, 0, 1, True, 1.5, "", "a", "b", ("a", 1), date(2024, 1, 2)]
+map_calls = st.tuples(
+    st.sampled_from(
+        [
+            "put",
+            "put",
+            "put list",
+            "put all",
+            "change in place",
+            "change all in place",
+            "remove",
+            "remove each",
+            "change while iterating",
+            "evict",
+            "clear",
+        ]
+    ),
+    st.sampled_from(["first", "second"]),
+    st.sampled_from(MAP_KEYS),
+    st.integers(0, 9),
+)
+map_blocks = st.lists(
+    st.tuples(
+        st.sampled_from(["touched", "evicted", "restored", "other backend", "checkpoint"]),
+        st.lists(map_calls, max_size=15),
+    ),
+    max_size=5,
+)
+
+
+@settings(max_examples=150)
+@given(map_blocks, st.booleans())
+def test_any_calls_on_a_map_equal_those_on_a_dict(
+    state_backend: str, blocks: list[tuple[str, list[tuple[str, str, Any, int]]]], tiny: bool
+) -> None:
+    with sizes(tiny):
+        stored = Stored(make_backend(state_backend, "my operator", GROUPS, lambda: 0))
+        dicts: dict[str, dict[Any, Any]] = {"first": {}, "second": {}}
+        for before, block in blocks:
+            stored = border(stored, before, state_backend)
+            backend = stored.backend
+            state = backend.map_state(MAP)
+            backend.touch([owner for _, owner, _, _ in block])
+            for call, owner, key, number in block:
+                backend.current_key = owner
+                call_both(backend, state, dicts[owner], call, key, number)
+                check_map(state, dicts[owner])
+                assert len(backend.table("entries").get(owner, ())) == len(dicts[owner])
+            filled = {owner for owner, entries in dicts.items() if entries}
+            assert sorted(backend.keys("entries")) == sorted(filled)
+            assert dict(backend.table("entries").items()) == {owner: dicts[owner] for owner in filled}
+        stored.backend.close()
+
+
+def call_both(
+    backend: KeyedStateBackend, state: Any, expected: dict[Any, Any], call: str, key: Any, number: int
+) -> None:
+    if call in ("put", "put list"):
+        put: Any = number if call == "put" else [number]
+        state.put(key, put)
+        expected[key] = copy.copy(put)
+    elif call == "put all":
+        state.put_all(dict.fromkeys(MAP_KEYS[number:], number))
+        expected.update(dict.fromkeys(MAP_KEYS[number:], number))
+    elif call == "change in place":
+        found = state.get(key)
+        list(state.items())
+        for value in (found, expected.get(key)):
+            if isinstance(value, list):
+                value.append(number)
+    elif call == "change all in place":
+        for entries in (state, expected):
+            for value in entries.values():
+                if isinstance(value, list):
+                    value.append(number)
+    elif call == "remove":
+        state.remove(key)
+        expected.pop(key, None)
+    elif call == "remove each":
+        for each in state:
+            state.remove(each)
+        expected.clear()
+    elif call == "change while iterating":
+        change_while_iterating(state, expected, key, number)
+    elif call == "evict" and isinstance(backend, RocksDBKeyedStateBackend):
+        backend.table("entries").trim(0.5)
+    elif call == "clear":
+        state.clear()
+        expected.clear()
+
+
+def change_while_iterating(state: Any, expected: dict[Any, Any], key: Any, number: int) -> None:
+    """What an iteration gives is the map as it was when that began."""
+    before = copy.deepcopy(expected)
+    found, keys, values = state.items(), state.keys(), state.values()
+    seen: dict[Any, Any] = {}
+    for count, (each, value) in enumerate(found):
+        seen[each] = copy.copy(value)
+        if count == 0:
+            state.put(key, number)
+            expected[key] = number
+            for ahead in MAP_KEYS[number:]:
+                state.remove(ahead)
+                expected.pop(ahead, None)
+    assert seen == before
+    assert set(keys) == set(before)
+    assert sorted(map(repr, values)) == sorted(map(repr, before.values()))
+
+
+@pytest.mark.parametrize("tiny", [False, True])
+def test_values_of_a_map_may_be_changed_in_place(state_backend: str, tiny: bool) -> None:
+    with sizes(tiny):
+        stored = Stored(make_backend(state_backend, "my operator", GROUPS, lambda: 0))
+        state = stored.backend.map_state(MAP)
+        stored.backend.current_key = "a"
+        for number in range(8):
+            state.put(number, [number])
+        border(stored, "evicted", state_backend)
+        seen = {}
+        for key, value in state.items():
+            seen[key] = list(value)
+            if len(seen) == 1:
+                state.remove(5)
+                state.put(6, ["new"])
+            value.append("changed")
+        border(stored, "evicted", state_backend)
+        held = state.get(7)
+        assert len(list(state.keys())) == 7
+        held.append("held")
+        border(stored, "evicted", state_backend)
+        assert seen == {number: [number] for number in range(8)}
+        expected: dict[int, list[Any]] = {number: [number, "changed"] for number in range(8)}
+        del expected[5]
+        expected[6] = ["new"]
+        expected[7].append("held")
+        assert dict(state.items()) == expected
+        stored.backend.close()
+
+
+def check_map(state: Any, expected: dict[Any, Any]) -> None:
+    assert dict(state.items()) == expected
+    assert len(state.keys()) == len(expected)
+    assert set(state.keys()) == set(state) == set(expected)
+    assert sorted(map(repr, state.values())) == sorted(map(repr, expected.values()))
+    assert state.is_empty() == (not expected)
+    for key in MAP_KEYS:
+        assert state.contains(key) == (key in expected)
+        assert state.get(key) == expected.get(key)
 
 
 # --- keys ---

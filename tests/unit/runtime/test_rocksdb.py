@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -26,8 +26,9 @@ from flintstream.datastream.state import (
 from flintstream.runtime.state.backend import StateMigrationException
 from flintstream.runtime.state.rocksdb import RocksDBKeyedStateBackend
 from flintstream.runtime.state.rocksdb_checkpoint import RocksDBCheckpoint
+from flintstream.runtime.state.rocksdb_codec import group_prefix
 from flintstream.runtime.state.rocksdb_options import RocksDBOptions
-from flintstream.runtime.state.rocksdb_store import slot_memory
+from flintstream.runtime.state.rocksdb_store import Store, slot_memory
 from flintstream.runtime.state.rocksdb_table import CachedTable
 from flintstream.testing import OneInputOperatorHarness
 
@@ -418,6 +419,226 @@ class TestTimeToLive:
         assert after.table("value") == {"a": (1, 7)}
         assert after.table("list") == {"a": [(1, 7), (2, 8)]}
         assert after.table("map") == {"a": {1: (2, 8)}}
+
+
+LARGE = MapStateDescriptor("large", Types.LONG(), Types.LONG())
+NUMBERS = ListStateDescriptor("numbers", Types.LONG())
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many keys were read or written at once, each time."""
+    sizes: list[int] = []
+    get, write = Store.get, Store.write
+
+    def counted_get(self: Store, keys: list[bytes]) -> Any:
+        sizes.append(len(keys))
+        return get(self, keys)
+
+    def counted_write(self: Store, entries: dict[bytes, bytes], removed: Iterable[bytes] = ()) -> None:
+        sizes.append(len(entries) + len(list(removed)))
+        write(self, entries, removed)
+
+    monkeypatch.setattr(Store, "get", counted_get)
+    monkeypatch.setattr(Store, "write", counted_write)
+    return sizes
+
+
+def stored_keys(backend: RocksDBKeyedStateBackend) -> int:
+    for table in backend._tables.values():
+        table.flush()
+    return sum(1 for group in range(GROUPS) for _ in backend._store().items(group_prefix(group)))
+
+
+class TestLargeMapsAndLists:
+    def filled(self, backend: RocksDBKeyedStateBackend, entries: int = 3000, owner: Any = "a") -> Any:
+        state = backend.map_state(LARGE)
+        backend.touch([owner])
+        backend.current_key = owner
+        state.put_all({number: -number for number in range(entries)})
+        evict(backend)
+        return state
+
+    def test_one_entry_is_read_and_written_by_itself(self, make: Make, written: list[int]) -> None:
+        backend = make()
+        state = self.filled(backend)
+        calls: list[tuple[Any, ...]] = [("get", 5), ("contains", 6), ("put", 7, 0), ("put", -1, 0), ("remove", 8)]
+        for method, *arguments in calls:
+            written.clear()
+            backend.touch(["a"])
+            getattr(state, method)(*arguments)
+            evict(backend)
+            assert sum(written) <= 5, "the entry, and how many there are"
+        assert (state.get(5), state.get(7), state.get(8), state.get(-1)) == (-5, 0, None, 0)
+        assert len(list(state.keys())) == 3000
+
+    def test_a_map_whose_entries_take_much_room_is_large(self, make: Make, written: list[int]) -> None:
+        backend = make()
+        state = backend.map_state(MapStateDescriptor("texts", Types.STRING(), Types.STRING()))
+        backend.current_key = "a"
+        state.put_all({name: name * 3000 for name in "xyz"})
+        evict(backend)
+        assert stored_keys(backend) == 4
+        assert dict(state.items()) == {name: name * 3000 for name in "xyz"}
+
+    def test_is_one_key(self, make: Make) -> None:
+        backend = make()
+        for owner in ("a", ("b", 2.5), Decimal("1.5")):
+            self.filled(backend, owner=owner)
+        expected = {number: -number for number in range(3000)}
+        assert len(backend.keys("large")) == len(backend.table("large")) == 3
+        assert [len(chunk) for chunk in backend.key_chunks("large")] == [3]
+        assert dict(backend.table("large").items()) == {
+            "a": expected,
+            ("b", 2.5): expected,
+            Decimal("1.5"): expected,
+        }
+        seen: dict[Any, int] = {}
+        backend.apply_to_all_keys(LARGE, lambda key, state: seen.update({key: sum(state.values())}))
+        assert seen == dict.fromkeys(["a", ("b", 2.5), Decimal("1.5")], -sum(range(3000)))
+
+    @pytest.mark.parametrize("how", ["clear", "remove"])
+    def test_leaves_nothing_behind(self, how: str, make: Make) -> None:
+        backend = make()
+        state = self.filled(backend)
+        if how == "clear":
+            state.clear()
+        else:
+            for key in state:
+                state.remove(key)
+        assert state.is_empty()
+        assert backend.keys("large") == []
+        assert stored_keys(backend) == 0
+
+    def test_more_than_many_entries_are_removed_as_a_range(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("flintstream.runtime.state.rocksdb_store._MANY", 100)
+        backend = make()
+        self.filled(backend, owner="b")
+        state = self.filled(backend)
+        state.clear()
+        assert backend.keys("large") == ["b"]
+        assert stored_keys(backend) == 3001
+
+    def test_takes_bounded_memory_however_much_one_record_does(self, make: Make) -> None:
+        backend = make()
+        state = backend.map_state(LARGE)
+        backend.touch(["a"])
+        backend.current_key = "a"
+        for number in range(30_000):
+            state.put(number, number)
+        assert backend.table("large").size < 1 << 20
+        assert sum(state.values()) == sum(range(30_000))
+        for number in range(0, 30_000, 2):
+            state.remove(number)
+        assert sum(1 for _ in state) == 15_000
+        assert backend.table("large").size < 1 << 20
+
+    def test_iterating_again_shows_the_map_as_it_is_then(self, make: Make) -> None:
+        state = self.filled(make(), 6000)
+        items, keys = state.items(), state.keys()
+        state.put(-1, -1)
+        assert len(dict(items)) == len(list(keys)) == 6000
+        assert len(dict(items)) == len(list(keys)) == 6001
+
+    def test_a_checkpoint_after_one_change_is_small(self, make: Make, tmp_path: Path) -> None:
+        backend = make()
+        state = self.filled(backend, 20_000)
+        first = backend.checkpoint(str(tmp_path / "chk-1"))
+        state.put(5, 0)
+        second = backend.checkpoint(str(tmp_path / "chk-2"))
+        known = {file.identity for file in first.files}
+        new = [file.size for file in second.files if file.identity not in known]
+        assert sum(new) < sum(file.size for file in first.files if file.identity is not None) / 20
+
+    @pytest.mark.parametrize(("before", "now"), [(1, 2), (2, 1), (2, 3)])
+    def test_restored_in_any_parallelism(self, before: int, now: int, make: Make, tmp_path: Path) -> None:
+        taken = []
+        for subtask in range(before):
+            groups = key_group_range(GROUPS, before, subtask)
+            backend = make(groups)
+            if subtask:
+                backend.value_state(COUNT)  # So that subtasks have different numbers for their states.
+            numbers = backend.list_state(NUMBERS)
+            for owner in (each for each in range(40) if key_group(each, GROUPS) in groups):
+                self.filled(backend, 1500 + owner, owner)
+                backend.current_key = owner
+                numbers.add_all(range(2000 + owner))
+            taken.append(backend.checkpoint(str(tmp_path / f"chk-{subtask}")))
+        found: dict[Any, int] = {}
+        for subtask in range(now):
+            backend = make(key_group_range(GROUPS, now, subtask))
+            backend.restore(taken)
+            state, numbers = backend.map_state(LARGE), backend.list_state(NUMBERS)
+            for owner in backend.keys("large"):
+                backend.current_key = owner
+                assert list(numbers) == list(range(2000 + owner))
+                state.put(-1, -1)
+                found[owner] = len(dict(state.items()))
+        assert found == {owner: 1501 + owner for owner in range(40)}
+
+    def test_takes_another_type(self, make: Make, tmp_path: Path) -> None:
+        backend = make()
+        self.filled(backend)
+        backend.list_state(NUMBERS).add_all(range(2000))
+        after = make()
+        after.restore([backend.checkpoint(str(tmp_path / "chk-1"))])
+        any_type = Types.PICKLED_BYTE_ARRAY()
+        state = after.map_state(MapStateDescriptor("large", any_type, any_type))
+        numbers = after.list_state(ListStateDescriptor("numbers", any_type))
+        after.current_key = "a"
+        state.put("text", "more")
+        numbers.add("more")
+        evict(after)
+        expected: dict[Any, Any] = {number: -number for number in range(3000)}
+        assert dict(state.items()) == {**expected, "text": "more"}
+        assert list(numbers) == [*range(2000), "more"]
+
+    def test_a_key_that_means_nothing_elsewhere_is_refused(self, make: Make) -> None:
+        backend = make()
+        state = backend.map_state(MapStateDescriptor("objects", Types.PICKLED_BYTE_ARRAY(), Types.LONG()))
+        backend.current_key = "a"
+        state.put_all({object(): number for number in range(2000)})
+        with pytest.raises(TypeError, match="operator 'my operator': state 'objects' of the key 'a' is a large map"):
+            backend.table("objects").flush()
+
+    def test_adding_to_a_list_does_not_read_it(self, make: Make, written: list[int]) -> None:
+        backend = make()
+        state = backend.list_state(NUMBERS)
+        backend.current_key = "a"
+        state.add_all(range(5000))
+        for number in range(5000, 5100):
+            evict(backend)
+            written.clear()
+            backend.touch(["a"])
+            state.add(number)
+        evict(backend)
+        assert sum(written) <= 5, "the new part, and how many there are"
+        assert list(state) == list(range(5100))
+        state.update([1, 2])
+        assert list(state) == [1, 2]
+        assert stored_keys(backend) == 1
+
+    def test_what_has_expired_goes_while_blocks_are_processed(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("flintstream.runtime.state.rocksdb._CLEAN_EVERY", 10)
+        now = 0
+        backend = make(clock=lambda: now)
+        states = TestTimeToLive().states(backend, True)
+        backend.current_key = 1
+        for now in (0, 60):
+            for number in range(1500):
+                states["map"].put(number + 100 * now, now)
+                states["list"].add(now)
+        evict(backend)
+        for now, left in ((120, 1500), (200, 0)):  # noqa: B007 - the clock reads it
+            for block in range(2 * GROUPS):
+                backend.touch([f"other {block}"] * 10)
+            assert len(backend.table("map").get(1, ())) == left
+            assert backend.keys("map") == ([1] if left else [])
+            assert len(backend.table("list").get(1, ())) <= left + 128
+            evict(backend)
+        assert stored_keys(backend) == 0
 
 
 def test_closing_removes_the_files(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from flintstream.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from flintstream.runtime.state import rocksdb_parts
+from flintstream.runtime.state.rocksdb_parted import PartedTable
 from flintstream.testing import OneInputOperatorHarness, OperatorHarness
 from flintstream.testing.backends import make_backend
 
@@ -654,6 +656,50 @@ def test_any_calls_at_any_times(kind: str, reading: bool, cleanup: bool, data: s
             clocked.at(now, key).clear()
         clocked.at(now, key)
         assert bool(clocked.read()) == bool([each for each in reference.elements if now - each[2] < TTL])
+
+
+timed_calls = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "get", "remove", "items", "keys", "is_empty", "clear", "wait", "evict"]),
+        st.sampled_from(["x", "y", "z"]),
+        st.integers(1, 60),
+    ),
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize("shows", [False, True])
+@pytest.mark.parametrize("reading", [False, True])
+@settings(max_examples=40)
+@given(calls=timed_calls)
+def test_a_large_map_expires_as_a_small_one_does(reading: bool, shows: bool, calls: list[tuple[str, str, int]]) -> None:
+    small, large = (Clocked("map", config(reading, shows)) for _ in range(2))
+    table = large.backend.table("s")
+    if isinstance(table, PartedTable):
+        table.most_entries = table.most_bytes = 0
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_CHUNK", "_FEW"):
+            patch.setattr(rocksdb_parts, name, 1)
+        for call, key, number in calls:
+            results = []
+            for clocked in (small, large):
+                state, table = clocked.state, clocked.backend.table("s")
+                if call == "put":
+                    results.append(state.put(key, number))
+                elif call in ("get", "remove"):
+                    results.append(getattr(state, call)(key))
+                elif call in ("items", "keys"):
+                    results.append(sorted(getattr(state, call)()))
+                elif call in ("is_empty", "clear"):
+                    results.append(getattr(state, call)())
+                elif call == "wait":
+                    clocked.now += number
+                elif isinstance(table, PartedTable):
+                    table.evict(1.0)
+            assert results[:1] == results[1:]
+        assert dict(small.backend.table("s").items()) == dict(large.backend.table("s").items())
+    small.backend.close()
+    large.backend.close()
 
 
 def test_through_a_function() -> None:

@@ -77,6 +77,12 @@ class KeyedStateBackend(ABC):
     cleans_incrementally = True
     """Whether states with a time to live may look at some keys with each access, to remove what has expired."""
 
+    list_view: type[views.ListStateView] = views.ListStateView
+    map_view: type[views.MapStateView] = views.MapStateView
+    ttl_list_view: type[ttl.TtlListState] = ttl.TtlListState
+    ttl_map_view: type[ttl.TtlMapState] = ttl.TtlMapState
+    """The states of functions, for a backend that stores lists and maps in its own way."""
+
     database: str | None = None
     """The directory of the database in which state lives; None where it lives in memory."""
 
@@ -138,12 +144,12 @@ class KeyedStateBackend(ABC):
     def list_state(self, descriptor: Any) -> Any:
         """A list a key."""
         table, live = self._register(descriptor, "list")
-        return views.ListStateView(self, table) if live is None else ttl.TtlListState(self, table, live)
+        return self.list_view(self, table) if live is None else self.ttl_list_view(self, table, live)
 
     def map_state(self, descriptor: Any) -> Any:
         """A map a key."""
         table, live = self._register(descriptor, "map")
-        return views.MapStateView(self, table) if live is None else ttl.TtlMapState(self, table, live)
+        return self.map_view(self, table) if live is None else self.ttl_map_view(self, table, live)
 
     def reducing_state(self, descriptor: Any) -> Any:
         """One value a key, reduced from all values added."""

@@ -24,8 +24,15 @@ from flintstream.runtime.state.rocksdb_checkpoint import (
 )
 from flintstream.runtime.state.rocksdb_codec import EntryCodec, KeyCodec
 from flintstream.runtime.state.rocksdb_options import RocksDBOptions
+from flintstream.runtime.state.rocksdb_parted import PartedTable
 from flintstream.runtime.state.rocksdb_store import SlotMemory, Store, slot_memory
 from flintstream.runtime.state.rocksdb_table import CachedTable
+from flintstream.runtime.state.rocksdb_views import (
+    RocksDBListState,
+    RocksDBMapState,
+    RocksDBTtlListState,
+    RocksDBTtlMapState,
+)
 from flintstream.runtime.state.snapshot import StoredKeyedState
 from flintstream.runtime.state.ttl import IncrementalCleanup
 
@@ -46,6 +53,8 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
     """
 
     cleans_incrementally = False
+    list_view, map_view = RocksDBListState, RocksDBMapState
+    ttl_list_view, ttl_map_view = RocksDBTtlListState, RocksDBTtlMapState
 
     def __init__(
         self,
@@ -93,7 +102,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         number = self._numbers.setdefault(name, len(self._numbers))
         place = f"operator '{self.operator}': state {name!r}"
         keys = KeyCodec(number, self.max_parallelism)
-        return CachedTable(place, self._store, keys, self.key_groups, self._codec(name), stored)
+        codec = self._codec(name)
+        if codec.kind in ("list", "map"):
+            return PartedTable(place, self._store, keys, self.key_groups, codec, stored, self._make_room)
+        return CachedTable(place, self._store, keys, self.key_groups, codec, stored)
 
     def _codec(self, name: str) -> EntryCodec:
         info, restored = self.states.get(name), self.restored.get(name)
@@ -104,17 +116,28 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
     def touch(self, keys: Collection[Any]) -> None:
         block = set(keys)
         tables = self._tables.values()
-        used, budget = sum(table.size for table in tables), self._memory.entry_bytes
-        if used > budget:
-            fraction = 1 - budget * (1 - _FREED) / used
+        surplus = self._surplus()
+        if surplus:
             for table in tables:
-                table.evict(fraction, block)
+                table.evict(surplus, block)
         for table in tables:
             table.prefetch(block)
         self._records += len(keys)
         if self._records >= _CLEAN_EVERY:
             self._records = 0
             self._clean()
+
+    def _make_room(self) -> None:
+        """Called while a block is processed, which may read and write any number of entries of a map."""
+        surplus = self._surplus()
+        if surplus:
+            for table in self._tables.values():
+                table.trim(surplus)
+
+    def _surplus(self) -> float:
+        """The part of the caches that has to go; 0 while there is room."""
+        used, budget = sum(table.size for table in self._tables.values()), self._memory.entry_bytes
+        return 1 - budget * (1 - _FREED) / used if used > budget else 0
 
     def _clean(self) -> None:
         for name, info in self.states.items():

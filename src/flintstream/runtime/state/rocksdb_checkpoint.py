@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from flintstream.common.serializer_snapshot import TypeSerializerSnapshot
-from flintstream.runtime.state.rocksdb_codec import PREFIX_BYTES, EntryCodec, decode_key, group_prefix, state_prefix
+from flintstream.runtime.state.rocksdb_codec import (
+    PREFIX_BYTES,
+    EntryCodec,
+    decode_key,
+    group_prefix,
+    is_in_parts,
+    parts_of_state,
+    state_prefix,
+)
 from flintstream.runtime.state.rocksdb_store import Store
 from flintstream.runtime.state.snapshot import StoredKeyedState
 
 _CHUNK = 8192
 _SST = ".sst"
+_Pairs = list[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True)
@@ -97,11 +107,29 @@ def copy_groups(
     for name, number in checkpoint.numbers.items():
         before, now = checkpoint.codec(name), into.codec(name)
         for group in groups:
-            prefix = state_prefix(group, into.numbers[name])
-            raw = source.items(state_prefix(group, number))
-            while pairs := list(islice(raw, _CHUNK)):
-                data = [value for _, value in pairs]
-                if before != now:
-                    keys = [decode_key(key, value) for key, value in pairs]
-                    data = now.encode(keys, before.decode(data))
-                target.write({prefix + key[PREFIX_BYTES:]: value for (key, _), value in zip(pairs, data)})
+            old, new = state_prefix(group, number), state_prefix(group, into.numbers[name])
+            for pairs in _chunks(source, old):
+                whole = [pair for pair in pairs if not is_in_parts(pair[1])]
+                keys = [decode_key(*pair) for pair in whole] if before != now else []
+                _copy(_recoded(whole, keys, before, now), target, new)
+                _copy([pair for pair in pairs if is_in_parts(pair[1])], target, new)
+            for pairs in _chunks(source, parts_of_state(old)):
+                _copy(_recoded(pairs, [0] * len(pairs), before, now), target, parts_of_state(new))
+
+
+def _chunks(source: Store, prefix: bytes) -> Iterator[_Pairs]:
+    raw = source.items(prefix)
+    while pairs := list(islice(raw, _CHUNK)):
+        yield pairs
+
+
+def _recoded(pairs: _Pairs, keys: list[Any], before: EntryCodec, now: EntryCodec) -> _Pairs:
+    """What is stored, as another codec writes it."""
+    if before == now:
+        return pairs
+    data = now.encode(keys, before.decode([value for _, value in pairs]))
+    return [(key, value) for (key, _), value in zip(pairs, data)]
+
+
+def _copy(pairs: _Pairs, target: Store, prefix: bytes) -> None:
+    target.write({prefix + key[PREFIX_BYTES:]: value for key, value in pairs})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rocksdict import (
+    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     DataBlockIndexType,
@@ -152,6 +153,10 @@ def _blocks(options: RocksDBOptions, cache: Cache) -> BlockBasedOptions:
     blocks.set_data_block_index_type(DataBlockIndexType.binary_and_hash())
     blocks.set_cache_index_and_filter_blocks(True)
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    # In one piece, the filter of a large file does not fit into the cache, and is read for each look-up.
+    blocks.set_index_type(BlockBasedIndexType.two_level_index_search())
+    blocks.set_partition_filters(True)
+    blocks.set_metadata_block_size(4 * _KB)
     if options.bloom_bits:
         blocks.set_bloom_filter(options.bloom_bits, False)
     return blocks

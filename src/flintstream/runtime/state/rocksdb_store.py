@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
@@ -21,6 +22,9 @@ from rocksdict import (
 
 from flintstream.runtime.state.rocksdb_codec import after
 from flintstream.runtime.state.rocksdb_options import RocksDBOptions, database_options
+
+_MANY = 1 << 16
+"""Fewer keys are removed one by one: a range that was removed makes each reading slower until RocksDB has compacted it."""
 
 
 class SlotMemory:
@@ -92,6 +96,14 @@ class Store:
     def remove_range(self, start: bytes, end: bytes) -> None:
         """Removes all keys from `start` on that are before `end`."""
         self._database.delete_range(start, end, self._write)
+
+    def remove_all(self, prefix: bytes) -> None:
+        """Removes all keys with a prefix."""
+        keys = [key for key, _ in islice(self.items(prefix), _MANY)]
+        if len(keys) < _MANY:
+            self.write({}, keys)
+        else:
+            self.remove_range(prefix, after(prefix))
 
     def link_to(self, directory: str) -> None:
         """Makes a consistent copy in a directory that does not exist yet; its large files are hard links."""

@@ -196,14 +196,14 @@ class TtlListState(TtlState):
         key = self._backend.current_key
         elements: list[Stamped] = self._table.get(key, [])
         left = self._live.unexpired("list", elements, now)
+        seen = [value for value, _ in (elements if self._live.shows_expired else left or ())]
         if elements and left is None:
             del self._table[key]
         elif left is not None and self._live.refreshed_by_reading:
             self._table[key] = [(value, now) for value, _ in left]
         elif left is not None and not self._live.shows_expired and len(left) < len(elements):
             self._table[key] = left
-        seen = elements if self._live.shows_expired else left or []
-        return iter([value for value, _ in seen])
+        return iter(seen)
 
     def __iter__(self) -> Iterator[Any]:
         return self.get()
