@@ -1,8 +1,8 @@
 """How a value looks when a stream is printed: as Flink's print sink shows it.
 
 Typed values look as Java shows them (``true``, ``1.0E10``, ``(a,1)``); rows are Flink's changelog form
-(``+I[a,1]``) with each field as Python shows it; and values without a declared type are Python's ``str``.
-Arrays, of which Java shows an address, are shown as lists.
+(``+I[a,1]``) with each field as Python shows it, except in files, which Flink's Java code writes; and values without a
+declared type are Python's ``str``. Arrays, of which Java shows an address, are shown as lists.
 """
 
 from __future__ import annotations
@@ -47,10 +47,13 @@ def to_java_string(value: Any, type_info: TypeInformation | None = None) -> str:
 
 def formatter(type_info: TypeInformation | None) -> Callable[[Any], str]:
     """What :func:`to_java_string` does for one type, to be called for many values."""
+    return _printed_row if isinstance(type_info, RowTypeInfo) else line_formatter(type_info)
+
+
+def line_formatter(type_info: TypeInformation | None) -> Callable[[Any], str]:
+    """How values look as lines of a text file: as `formatter` shows them, but rows as Java does (``+I[a, null]``)."""
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         return str
-    if isinstance(type_info, RowTypeInfo):
-        return _printed_row
     return _nested(type_info)
 
 

@@ -47,7 +47,11 @@ class FieldAggregation(ReduceFunction):
             return row
         if isinstance(value1, (tuple, list)):
             fields = list(value1)
-            fields[position] = self._combine(value1[position], value2[position])
+            try:
+                fields[position] = self._combine(value1[position], value2[position])
+            except (IndexError, TypeError):
+                _check_position(self._name, position, value1, value2)
+                raise
             if isinstance(value1, list):
                 return fields
             make = getattr(type(value1), "_make", tuple)  # a named tuple stays one
@@ -71,7 +75,11 @@ class RollingSum(FieldAggregation):
         if position == 1 and len(value1) == 2:
             return value1[0], value1[1] + value2[1]
         fields = list(value1)
-        fields[position] = fields[position] + value2[position]
+        try:
+            fields[position] = fields[position] + value2[position]
+        except (IndexError, TypeError):
+            _check_position(self._name, position, value1, value2)
+            raise
         return tuple(fields)
 
 
@@ -87,7 +95,11 @@ class RecordSelection(ReduceFunction):
         """One of the two records."""
         position: Any = self._position
         if isinstance(value2, (tuple, list, Row)):
-            return value2 if self._better(value2[position], value1[position]) else value1
+            try:
+                return value2 if self._better(value2[position], value1[position]) else value1
+            except (IndexError, TypeError):
+                _check_position(self._name, position, value1, value2)
+                raise
         if isinstance(position, str) and dataclasses.is_dataclass(value2):
             return value2 if self._better(getattr(value2, position), getattr(value1, position)) else value1
         if position != 0:
@@ -135,6 +147,15 @@ def _check_field(name: str, position: Position, type_info: TypeInformation | Non
         raise InvalidProgramException(
             f"{name}: a stream of {type_info} has no field {position!r}; position 0 means the value itself"
         )
+
+
+def _check_position(name: str, position: Any, *records: Any) -> None:
+    """Refuses a position that a tuple or list does not have; called when something has failed."""
+    for record in records:
+        if isinstance(record, (tuple, list)) and (
+            isinstance(position, str) or not -len(record) <= position < len(record)
+        ):
+            raise _no_field(name, position, record) from None
 
 
 def _no_field(name: str, position: Any, value: Any) -> TypeError:

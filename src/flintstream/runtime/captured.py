@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-import cloudpickle
+from flintstream.common.pickling import dumps_by_value
 
 
 class CapturedFunction:
@@ -29,7 +29,7 @@ def capture(function: Any) -> Any:
     if isinstance(function, CapturedFunction):
         return function
     try:
-        return CapturedFunction(function, cloudpickle.dumps(function, 5))
+        return CapturedFunction(function, dumps_by_value(function))
     except Exception as error:
         raise TypeError(
             f"the function {function!r} cannot be sent to the workers: {error}. It must not refer to a SparkSession, "

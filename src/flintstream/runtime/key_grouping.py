@@ -38,6 +38,9 @@ class KeyGrouping:
             # The broadcast side, which comes first.
             self._operator.process2(batch)
             return
+        if batch.timestamps is None and not self._operator.wants_grouping:
+            self._operator.process(batch)
+            return
         waiting = self._waiting[input_index]
         timestamps = batch.timestamps or [NO_TIMESTAMP] * len(batch.values)
         for key, value, timestamp in zip(batch.keys, batch.values, timestamps):

@@ -116,7 +116,7 @@ class Task:
 
     def _held_back(self) -> KeyGrouping | BroadcastFirst | None:
         """In batch mode: what holds the input back to hand it over in another order."""
-        if self.head.keyed and self.head.wants_grouping:
+        if self.head.keyed:
             return KeyGrouping(self.head)
         return BroadcastFirst(self.head) if isinstance(self.head, BroadcastProcessOperator) else None
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import cloudpickle
 
+from flintstream.common.pickling import dumps_by_value
 from flintstream.runtime.context import JobInfo
 
 
@@ -125,7 +126,7 @@ def collect_main(names: Iterable[str] | None = None) -> dict[str, bytes]:
         if names is not None and name not in names:
             continue
         try:
-            shipped[name] = cloudpickle.dumps(value, 5)
+            shipped[name] = dumps_by_value(value)
         except Exception:
             continue
     return shipped
@@ -175,5 +176,4 @@ def _zipped(path: str) -> bytes:
 
 def pickle_operators(hosted: Any) -> bytes:
     """The subtasks of a slot, with the user's functions by value where they come from the script."""
-    data: bytes = cloudpickle.dumps(hosted, 5)
-    return data
+    return dumps_by_value(hosted)

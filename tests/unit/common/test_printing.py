@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from flintstream.common import Instant, Row, RowKind, Types
-from flintstream.common.printing import to_java_string
+from flintstream.common.printing import line_formatter, to_java_string
 from flintstream.common.typeinfo import TypeInformation
 
 MIXED = [Types.INT(), Types.STRING(), Types.DOUBLE(), Types.BOOLEAN()]
@@ -116,6 +116,12 @@ PRINTED = [
 @pytest.mark.parametrize(("kind", "value", "text"), PRINTED, ids=str)
 def test_printed(kind: TypeInformation, value: object, text: str) -> None:
     assert to_java_string(value, kind) == text
+
+
+def test_a_row_in_a_file_is_as_java_shows_it() -> None:
+    show = line_formatter(Types.ROW(MIXED))
+    assert show(Row(1, "a", 1e10, True)) == "+I[1, a, 1.0E10, true]"
+    assert show(Row(None, None, None, None)) == "+I[null, null, null, null]"
 
 
 def test_without_a_type() -> None:

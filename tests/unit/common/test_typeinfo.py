@@ -154,7 +154,7 @@ def test_coerce_refuses_and_says_why(kind: TypeInformation, value: object, words
         (Types.LIST(Types.INT()), [[1], []]),
         (Types.MAP(Types.STRING(), Types.INT()), [{"a": 1}]),
         (Types.PRIMITIVE_ARRAY(Types.BYTE()), [b"a"]),
-        (Types.PICKLED_BYTE_ARRAY(), [object()]),
+        (Types.PICKLED_BYTE_ARRAY(), [object]),
     ],
     ids=str,
 )

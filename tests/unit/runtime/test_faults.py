@@ -157,12 +157,12 @@ def test_a_record_that_cannot_travel_names_the_sender_and_the_record() -> None:
     assert str(fault.record).startswith("{'handle': <unlocked _thread.lock")
 
 
-def test_a_timestamp_that_is_no_integer_names_the_record() -> None:
+def test_a_timestamp_that_is_no_number_names_the_record() -> None:
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
-        lambda value, _: 1.5 if value == "bad" else 1  # type: ignore[return-value]
+        lambda value, _: "1" if value == "bad" else 1  # type: ignore[return-value]
     )
     harness = OneInputOperatorHarness(TimestampsAndWatermarksOperator(strategy), name="Time")
-    with pytest.raises(UserCodeError, match=r"gave 1\.5; a timestamp is an integer") as caught, harness:
+    with pytest.raises(UserCodeError, match=r"gave '1'; a timestamp is a number of milliseconds") as caught, harness:
         harness.process_elements(["fine", "bad", "fine"])
     assert (caught.value.fault.operator, caught.value.fault.record) == ("Time", "'bad'")
 

@@ -590,6 +590,18 @@ class TestOperator:
             harness.set_processing_time(TIMEOUT)
             assert harness.records_and_watermarks == [Idleness(True)]
 
+    def test_a_timestamp_with_a_fraction_loses_it(self) -> None:
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value * 1000)
+        with assigning(strategy) as harness:
+            harness.process_elements([1.0015, 2, 0.5])
+            harness.end_epoch()
+            assert harness.records_and_watermarks == [
+                Record(1.0015, 1001),
+                Record(2, 2000),
+                Record(0.5, 500),
+                Watermark(1999),
+            ]
+
     def test_what_comes_in_is_replaced(self) -> None:
         with assigning() as harness:
             harness.process_element(10, timestamp=99)

@@ -122,9 +122,16 @@ class TestReduce:
             assert harness.output == []
             harness.end_input()
             *results, last = harness.records_and_watermarks
-            assert sorted(results) == [Record(("a", 6)), Record(("b", 30))]
+            assert sorted(results) == [Record(("a", 6), MAX_WATERMARK), Record(("b", 30), MAX_WATERMARK)]
             assert last == Watermark(MAX_WATERMARK)
             assert harness.finished
+
+    @pytest.mark.parametrize(("timestamps", "expected"), [(None, ["a123", "b12"]), ([5, 2, 1, 3, 2], ["a231", "b12"])])
+    def test_batch_mode_reduces_the_records_of_a_key_by_their_timestamps(self, timestamps: Any, expected: Any) -> None:
+        with OneInputOperatorHarness(lambda a, b: a + b[1:], first, kind="reduce", batch_mode=True) as harness:
+            harness.process_elements(["a1", "b1", "a2", "a3", "b2"], timestamps=timestamps)
+            harness.end_input()
+            assert sorted(harness.output) == expected
 
     def test_state_of_the_function_belongs_to_the_key(self) -> None:
         with OneInputOperatorHarness(RememberingSum(), first) as harness:

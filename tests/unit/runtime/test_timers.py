@@ -425,12 +425,25 @@ class TestService:
         assert stored == [(1, "a"), (5, "a")]
         assert [type(timestamp) for timestamp, _ in stored] == [int, int]
 
-    @pytest.mark.parametrize("call", CALLS[:2])
-    @pytest.mark.parametrize("timestamp", [1.5, 2.0, "3", None])
-    def test_what_is_no_integer_is_refused(self, call: str, timestamp: Any) -> None:
+    def test_a_float_loses_its_fraction(self) -> None:
         timers, backend = service()
         backend.current_key = "a"
-        with pytest.raises(TypeError, match=rf"operator 'my operator': {call}\(\): the timestamp must be an integer"):
+        for timestamp in (1.75, 2.0, -0.5, 4e3):
+            timers.register_event_time_timer(timestamp)  # type: ignore[arg-type]
+            timers.register_processing_time_timer(timestamp)  # type: ignore[arg-type]
+        timers.delete_event_time_timer(4000.9)  # type: ignore[arg-type]
+        timers.delete_processing_time_timer(0.25)  # type: ignore[arg-type]
+        event, processing = timers.stored()
+        assert sorted(event) == [(0, "a"), (1, "a"), (2, "a")]
+        assert sorted(processing) == [(1, "a"), (2, "a"), (4000, "a")]
+        assert {type(timestamp) for timestamp, _ in event + processing} == {int}
+
+    @pytest.mark.parametrize("call", CALLS)
+    @pytest.mark.parametrize("timestamp", ["3", None, float("nan"), float("inf")])
+    def test_what_is_no_number_is_refused(self, call: str, timestamp: Any) -> None:
+        timers, backend = service()
+        backend.current_key = "a"
+        with pytest.raises(TypeError, match=rf"operator 'my operator': {call}\(\): the timestamp must be a number"):
             getattr(timers, call)(timestamp)
         assert timers.stored() == ([], [])
 

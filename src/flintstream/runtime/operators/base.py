@@ -77,7 +77,8 @@ class Operator:
     keyed = False
     """Whether the operator reads the keys of its batches and may use keyed state."""
     wants_grouping = True
-    """Whether, keyed and in batch mode, it gets its records key by key at the end of the input."""
+    """Whether, keyed and in batch mode, it gets all its records key by key at the end of the input. If not, those without
+    a timestamp come at once, as only timestamps can give them another order."""
 
     takes_declared_types = False
     """Whether it gets values in the type declared for them even from a chained function: sinks do."""

@@ -113,7 +113,7 @@ class RichOperator(FunctionOperator):
 class ReduceOperator(FunctionOperator):
     """The rolling reduce: each record is combined with the result so far of its key, and that is emitted.
 
-    In batch mode only the last result of each key is emitted, at the end of the input, as in Flink.
+    In batch mode only the last result of each key is emitted, at the end of the input and of all time, as in Flink.
     """
 
     keyed = True
@@ -156,5 +156,6 @@ class ReduceOperator(FunctionOperator):
             finals = list(self._results.values())
             self._results.clear()
             for start in range(0, len(finals), CHUNK):
-                self.output.emit(Batch(finals[start : start + CHUNK]))
+                values = finals[start : start + CHUNK]
+                self.output.emit(Batch(values, [MAX_WATERMARK] * len(values)))
         super().process_watermark(timestamp)

@@ -9,6 +9,7 @@ from flintstream.common.watermark_strategy import NoWatermarks, WatermarkOutput
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.faults import record_at_fault, user_fault
 from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.time.milliseconds import whole_milliseconds
 
 if TYPE_CHECKING:
     from flintstream.common.watermark_strategy import WatermarkStrategy
@@ -159,17 +160,16 @@ class TimestampsAndWatermarks:
                 timestamps = [extract(value, before) for value, before in zip(records, batch.timestamps)]
         except Exception as error:
             raise user_fault(error, *self._place, record_at_fault(batch.values, records)) from error
-        if not {int}.issuperset(map(type, timestamps)):
-            self._check(batch.values, timestamps)
-        return timestamps
+        if {int}.issuperset(map(type, timestamps)):
+            return timestamps
+        return [self._whole(value, timestamp) for value, timestamp in zip(batch.values, timestamps)]
 
-    def _check(self, values: list[Any], timestamps: list[Any]) -> None:
-        for value, timestamp in zip(values, timestamps):
-            if not hasattr(timestamp, "__index__"):
-                refusal = TypeError(
-                    f"the timestamp assigner gave {timestamp!r}; a timestamp is an integer, in milliseconds"
-                )
-                raise user_fault(refusal, *self._place, value)
+    def _whole(self, value: Any, timestamp: Any) -> int:
+        try:
+            return whole_milliseconds(timestamp)
+        except TypeError:
+            refusal = TypeError(f"the timestamp assigner gave {timestamp!r}; a timestamp is a number of milliseconds")
+        raise user_fault(refusal, *self._place, value)
 
     def _moved(self, timestamp: int | None) -> int | None:
         if timestamp is None or timestamp <= self.watermark:

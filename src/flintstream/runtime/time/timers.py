@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
-from operator import index
 from typing import Any, NamedTuple
 
 from flintstream.runtime.batch import MIN_WATERMARK
 from flintstream.runtime.state.backend import KeyedStateBackend, NoKey
+from flintstream.runtime.time.milliseconds import whole_milliseconds
 
 _COMPACT_FROM = 1024
 _log = logging.getLogger(__name__)
@@ -206,15 +206,15 @@ class TimerService(TimeView):
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Takes a timer back."""
         key = self._state.current_key
-        if key.__class__ is NoKey:
-            hash(key)  # Raises.
+        if timestamp.__class__ is not int or key.__class__ is NoKey:
+            timestamp = self._checked("delete_processing_time_timer", timestamp)
         self.processing.remove(timestamp, key)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Takes a timer back."""
         key = self._state.current_key
-        if key.__class__ is NoKey:
-            hash(key)  # Raises.
+        if timestamp.__class__ is not int or key.__class__ is NoKey:
+            timestamp = self._checked("delete_event_time_timer", timestamp)
         self.event.remove(timestamp, key)
 
     def stored(self) -> StoredTimers:
@@ -239,9 +239,8 @@ class TimerService(TimeView):
     def _checked(self, call: str, timestamp: Any) -> int:
         hash(self._state.current_key)  # Raises where there is no key.
         try:
-            return index(timestamp)
+            return whole_milliseconds(timestamp)
         except TypeError:
             raise TypeError(
-                f"operator '{self._operator}': {call}(): the timestamp must be an integer, in milliseconds, "
-                f"got {timestamp!r}"
+                f"operator '{self._operator}': {call}(): the timestamp must be a number of milliseconds, got {timestamp!r}"
             ) from None

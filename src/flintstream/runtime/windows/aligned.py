@@ -302,12 +302,12 @@ class AlignedWindowOperator(WindowBase):
         if self._no_function:
             self._emit_results(window, cell)
             return
-        elements = self._parts.contents.elements
         key: Any = None
         try:
             for key, contents in cell.items():
                 self._state.current_key = key
-                self.call(window, key, elements(contents))
+                if elements := self._parts.contents.elements(contents):
+                    self.call(window, key, elements)
         except Exception as error:
             raise self.fault(error, FiredWindow(window, key)) from error
 
@@ -335,7 +335,8 @@ class AlignedWindowOperator(WindowBase):
         shared = start >= self._shared_from
         contents = self._panes.of_key(start, key) if shared else self._windows[start][key]
         window = self._make_window(start, start + self._size)
-        self.call(window, key, self._parts.contents.elements(contents), timestamp)
+        if elements := self._parts.contents.elements(contents):
+            self.call(window, key, elements, timestamp)
 
     # --- checkpoints ---
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from functools import partial
+from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from flintstream.runtime.detach import detached, is_plain
@@ -16,6 +18,8 @@ MISSING: Any = object()
 
 Cell = dict[Any, Any]
 """Key to contents: those of a window, or of a pane that several windows share."""
+
+_is_result = partial(is_not, None)
 
 
 class WindowContents(ABC):
@@ -36,7 +40,7 @@ class WindowContents(ABC):
 
     @abstractmethod
     def elements(self, contents: Any) -> list[Any]:
-        """What the window function gets."""
+        """What the window function gets. Nothing if the records came to None: then it is not called, as in Flink."""
 
     def empty(self) -> Any:
         """The contents of a window that fires though all its records were evicted; MISSING if there can be none."""
@@ -92,23 +96,23 @@ class ReducedContents(WindowContents):
         self.merge = getattr(function, "reduce", function)
 
     def add(self, contents: Any, value: Any) -> Any:
-        return value if contents is MISSING else self.merge(contents, value)
+        return value if contents is MISSING or contents is None else self.merge(contents, value)
 
     def elements(self, contents: Any) -> list[Any]:
-        return [contents]
+        return [] if contents is None else [contents]
 
     def add_all(self, cell: Cell, state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]) -> None:
         reduce, get = self.merge, cell.get
         for key, value in zip(keys, values):
-            before = get(key, MISSING)
-            if before is MISSING:
+            before = get(key)
+            if before is None:
                 cell[key] = value
             else:
                 state.current_key = key
                 cell[key] = reduce(before, value)
 
     def results(self, contents: Iterable[Any]) -> Iterable[Any]:
-        return contents
+        return filter(_is_result, contents)
 
     def for_windows(self, value: Any, windows: int) -> list[Any]:
         # The record itself becomes the contents, which the function may change.
@@ -131,7 +135,8 @@ class AggregatedContents(WindowContents):
         return self._add(value, self._create() if contents is MISSING else contents)
 
     def elements(self, contents: Any) -> list[Any]:
-        return [self._result(contents)]
+        result = self._result(contents)
+        return [] if result is None else [result]
 
     def empty(self) -> Any:
         return self._create()
@@ -144,7 +149,7 @@ class AggregatedContents(WindowContents):
             cell[key] = add(value, create() if before is MISSING else before)
 
     def results(self, contents: Iterable[Any]) -> Iterable[Any]:
-        return map(self._result, contents)
+        return filter(_is_result, map(self._result, contents))
 
 
 class FoldedContents(WindowContents):
@@ -163,10 +168,10 @@ class FoldedContents(WindowContents):
         return detached(self._initial)
 
     def elements(self, contents: Any) -> list[Any]:
-        return [contents]
+        return [] if contents is None else [contents]
 
     def results(self, contents: Iterable[Any]) -> Iterable[Any]:
-        return contents
+        return filter(_is_result, contents)
 
 
 def _plus(contents: list[Any], other: list[Any]) -> list[Any]:

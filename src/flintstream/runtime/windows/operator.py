@@ -276,7 +276,8 @@ class WindowOperator(WindowBase):
     def _emit(self, window: Any, state_window: Any, contents: Any, timestamp: int) -> None:
         parts, key = self._parts, self._state.current_key
         if parts.evictor is None:
-            self.call(window, key, parts.contents.elements(contents), timestamp)
+            if elements := parts.contents.elements(contents):
+                self.call(window, key, elements, timestamp)
             return
         kept = self._evicted("evict_before", contents, window)
         self.call(window, key, [value for value, _ in kept], timestamp)

@@ -124,9 +124,9 @@ class ReduceThen(PassOn):
         reduced = MISSING if elements else self._contents.empty()
         for element in elements:
             reduced = self._contents.add(reduced, element)
-        if reduced is MISSING:
+        if reduced is MISSING or not (result := self._contents.elements(reduced)):
             return ()
-        return self._then.results(key, context, self._contents.elements(reduced))
+        return self._then.results(key, context, result)
 
     def clear(self, context: WindowContext) -> None:
         self._then.clear(context)

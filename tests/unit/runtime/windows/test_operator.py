@@ -340,6 +340,52 @@ class Total(AggregateFunction):
         return acc_a + acc_b
 
 
+class TotalOver(Total):
+    """None, as long as the total is not greater than three."""
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator if accumulator > 3 else None
+
+
+class Elements(ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterable[Any]:
+        yield key, list(elements)
+
+
+class TestNone:
+    """What comes to None is no result, and the window function is not called for it."""
+
+    RECORDS = (("a", 1, 0), ("b", 2, 1), ("a", 1, 2), ("b", 2, 3))
+
+    @pytest.mark.parametrize("general", [False, True])
+    @pytest.mark.parametrize("assigner", [TEN, SlidingEventTimeWindows(10, 10, 0)])
+    def test_of_an_aggregate(self, assigner: Any, general: bool) -> None:
+        with harness_for(windows(assigner).aggregate(TotalOver()), general) as harness:
+            assert feed(harness, *self.RECORDS, 9) == [4]
+        made = windows(assigner).allowed_lateness(10).aggregate(TotalOver(), Elements())
+        with harness_for(made, general) as harness:
+            assert feed(harness, *self.RECORDS, 9) == [("b", [4])]
+            assert feed(harness, ("a", 1, 5)) == []
+            assert feed(harness, ("a", 5, 6)) == [("a", [8])]
+
+    @pytest.mark.parametrize("general", [False, True])
+    def test_of_a_reduce_which_starts_again_behind_it(self, general: bool) -> None:
+        made = windows(TEN).reduce(lambda left, right: (left[0], left[1] + right[1]) if left[0] == "b" else None)
+        with harness_for(made, general) as harness:
+            assert feed(harness, *self.RECORDS, 9) == [("b", 4)]
+            assert feed(harness, ("a", 1, 10), ("a", 2, 11), ("a", 3, 12), 19) == [("a", 3)]
+
+    def test_of_a_fold(self) -> None:
+        made = windows(TEN).fold(0, lambda total, value: total + value[1] if value[0] == "b" else None)
+        with harness_for(made) as harness:
+            assert feed(harness, ("a", 1, 0), ("b", 2, 1), ("b", 2, 3), 9) == [4]
+
+    def test_of_records_that_an_evictor_has_left(self) -> None:
+        made = windows(TEN).evictor(CountEvictor.of(1)).aggregate(TotalOver(), Elements())
+        with harness_for(made) as harness:
+            assert feed(harness, ("a", 3, 0), ("b", 3, 1), ("b", 4, 2), 9) == [("b", [4])]
+
+
 class Stateful(ProcessWindowFunction):
     """Counts firings of the window and of the key, in all kinds of state."""
 
