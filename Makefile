@@ -27,8 +27,12 @@ $(STAMP): pyproject.toml
 demo: $(STAMP) ## run the demonstration
 	@$(VENV)/bin/flint demo
 
+# Two processes, each with a Spark of its own. A file's tests stay together; the short ones, which come last, even it out.
+# One that dies ends the run: the tests of its file would never be over.
+IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+
 test: $(STAMP) ## all tests
-	$(PY) -m pytest -q $(ARGS)
+	$(PY) -m pytest -q $(IN_TWO) $(ARGS)
 
 test-unit: $(STAMP) ## the tests that need no Spark
 	$(PY) -m pytest -q tests/unit $(ARGS)

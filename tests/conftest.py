@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
 # developer tries new ones.
 settings.register_profile("flintstream", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("flintstream")
+
+# A test's Spark lives for seconds. The optimising compiler of Java would take half of the machine in that time, and pay
+# back nothing; the first one is enough. All drivers that tests start inherit this.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Each slot is a new Python: where the tree is to stay free of bytecode, it lies in the cache of the tests."""
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+        place = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(config.rootpath / ".pytest_cache" / "bytecode"))
+        sys.dont_write_bytecode, sys.pycache_prefix = False, place
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,7 @@ class StandaloneCluster:
             "SPARK_LOCAL_IP": HOST,
             "SPARK_NO_DAEMONIZE": "1",
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": os.environ.get("SPARK_SUBMIT_OPTS", ""),
             "SPARK_LOCAL_DIRS": str(directory / "local"),
         }
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -61,6 +62,7 @@ def start(cluster, python, module):
 
     def start(*arguments):
         command = [*FLINT, "-D", f"spark.master={cluster.url}", "-D", "spark.executor.memory=512m"]
+        command += ["-D", f"spark.executor.extraJavaOptions={os.environ.get('SPARK_SUBMIT_OPTS', '')}"]
         command += ["-D", "spark.executor.cores=1", str(PROGRAM), str(module), *map(str, arguments)]
         environment = {**cluster.environment, "PYSPARK_PYTHON": str(python)}
         driver = subprocess.Popen(
@@ -96,7 +98,15 @@ def assert_gone(pids):
     wait_until(lambda: not any(map(alive, pids)), 10.0, "the end of all slots")
 
 
-def test_a_keyed_job_runs_on_two_executors_and_gives_what_it_gives_locally(start, module):
+@pytest.fixture
+def given_locally(spark, module, capsys, monkeypatch):
+    """What the program prints on the Spark of this process."""
+    monkeypatch.setattr(sys, "argv", [str(PROGRAM), str(module)])
+    runpy.run_path(str(PROGRAM), run_name="__main__")
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_a_keyed_job_runs_on_two_executors_and_gives_what_it_gives_locally(start, given_locally):
     result = ended(start())
     slots = result.pop("slots")
     assert len(slots) == 2
@@ -104,16 +114,8 @@ def test_a_keyed_job_runs_on_two_executors_and_gives_what_it_gives_locally(start
     assert {home[0] for home in homes} == {"work-0", "work-1"}, "a slot on each worker"
     assert all(".zip" in slot["package"] for slot in slots), "Flintstream comes with the job"
     assert_gone([slot["pid"] for slot in slots])
-    local = subprocess.run(
-        [*FLINT, "-D", "spark.master=local[2]", str(PROGRAM), str(module)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=True,
-    )
-    expected = json.loads(local.stdout.splitlines()[-1])
-    expected.pop("slots")
-    assert result == expected
+    given_locally.pop("slots")
+    assert result == given_locally
     assert result["last"] == result["totals"] == dict.fromkeys(["ann", "bob", "cem", "dora", "eve"], 200)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
 from pathlib import Path
@@ -23,9 +24,12 @@ def unpack(package: str, cache: Path, directory: Path, without: tuple[str, ...] 
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None or not status.exists():
         raise NotAvailable(f"this machine has no {package}, and no Debian packages to take it from")
     archives = cache / "archives"
-    if not (cache / "complete").exists():
-        _download(package, cache, status)
-        (cache / "complete").touch()
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Tests in another process may want the same package.
+        if not (cache / "complete").exists():
+            _download(package, cache, status)
+            (cache / "complete").touch()
     for archive in sorted(archives.glob("*.deb")):
         if not archive.name.startswith(without):
             _run("dpkg", "-x", str(archive), str(directory))

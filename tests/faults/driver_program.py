@@ -9,7 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
-from tests.faults.helpers import Gate, Tap, numbers, reached, seen, wait_until
+from tests.faults.helpers import ENOUGH_SECONDS, Gate, Tap, numbers, reached, seen, wait_until
 
 from flintstream.datastream import StreamExecutionEnvironment
 
@@ -38,7 +38,7 @@ def announce(directory, client):
     if client is not None and (directory / "tap-0").exists():
         wait_until(lambda: seen(directory) == [0])
     else:
-        reached(directory)
+        reached(directory, 2 * ENOUGH_SECONDS)  # Spark may have to start first.
     print("running", flush=True)
 
 

@@ -51,12 +51,10 @@ class Gate(MapFunction):
         return value
 
 
-def reached(directory: Path) -> int:
+def reached(directory: Path, seconds: float = ENOUGH_SECONDS) -> int:
     """Waits until a Gate has been reached; returns the process that stands there."""
-    wait_until(
-        lambda: (directory / "reached").exists() and (directory / "reached").read_text(), what="the gate's record"
-    )
-    return int((directory / "reached").read_text())
+    file = directory / "reached"
+    return int(wait_until(lambda: file.exists() and file.read_text(), seconds, "the gate's record"))
 
 
 def open_gate(directory: Path) -> None:

@@ -18,6 +18,8 @@ from tests.faults.helpers import descendants, is_python_worker, is_slot, wait_un
 PROGRAM = Path(__file__).with_name("driver_program.py")
 ROOT = PROGRAM.parents[2]
 
+pytestmark = pytest.mark.timeout(240)
+
 
 class Driver:
     """A driver process with a running job."""

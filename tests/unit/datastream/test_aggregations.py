@@ -56,6 +56,20 @@ def test_plain_values_have_no_fields(name: str) -> None:
         roll(name, 1, [1, 2])
 
 
+@pytest.mark.parametrize("name", ["sum", "min", "max", "min_by", "max_by"])
+@pytest.mark.parametrize("position", [3, "amount"])
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_a_position_that_a_record_does_not_have(name: str, position: Any, kind: Any) -> None:
+    with pytest.raises(TypeError, match=rf"{name}: the record .* of type {kind.__name__} has no field {position!r}"):
+        roll(name, position, [kind("abcd"), kind("ef")])
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "min_by"])
+def test_what_cannot_be_combined_fails_as_it_does_in_python(name: str) -> None:
+    with pytest.raises(TypeError, match="str"):
+        roll(name, 2, [(0, 0, "a"), (0, 0, 1)])
+
+
 def test_rows_by_name_and_position() -> None:
     records = [Row(shop="n", amount=5), Row(shop="s", amount=2)]
     assert roll("sum", "amount", records) == Row(shop="n", amount=7)
