@@ -21,7 +21,7 @@ def run(quick: bool) -> Result:
     without: list[Timing] = []
     with_them: list[Timing] = []
     statistics: list[CheckpointStatistics] = []
-    run_mostly_hot(MANY_KEYS + HOT_KEYS, None)  # Starts Spark, and is not counted.
+    run_mostly_hot(sizes[-1], None)  # Starts Spark, lets Java compile its code, and is not counted.
     for _ in range(1 if quick else 3):
         for size in sizes:
             without.append(run_mostly_hot(size, None)[0])

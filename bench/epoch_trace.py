@@ -85,7 +85,7 @@ def traced_epochs() -> Iterator[Callable[[Any], list[EpochTrace]]]:
 def _traces(master: Any, epochs: list[dict[str, float]]) -> list[EpochTrace]:
     numbers = master.progress.epochs
     context = master._spark.sparkContext
-    jobs = sorted(context.statusTracker().getJobIdsForGroup(master._runner._group))
+    jobs = sorted(context.statusTracker().getJobIdsForGroup(master.attempt._runner._group))
     if not len(numbers) == len(epochs) == len(jobs):
         raise AssertionError(f"{len(numbers)} epochs, but {len(epochs)} traces and {len(jobs)} Spark jobs")
     return [_trace(context, *matching) for matching in zip(numbers, epochs, jobs, strict=True)]

@@ -93,7 +93,8 @@ class Sampler:
             self.samples += 1
 
     def _sample(self) -> Iterable[tuple[str, int]]:
-        pool = self._master._pool
+        attempt = self._master.attempt
+        pool = None if attempt is None else attempt.pool
         slots = {handle.pid for handle in pool.handles} if pool is not None else set()
         yield "driver", self._own.memory_info().rss
         started = {process.pid: process for process in self._own.children(recursive=True)}
