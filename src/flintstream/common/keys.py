@@ -45,8 +45,8 @@ _VERSION = 2
 _PLAIN = frozenset((int, str, bytes))
 _MARSHALLED = frozenset((int, str))
 """Keys of these types are what marshal writes."""
-_SMALL_BLOCK = 32
-"""So few keys are done sooner one by one than all at once."""
+SMALL_BLOCK = 256
+"""Fewer keys are done one by one: all at once takes NumPy, which a job with little to do need not load."""
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -96,7 +96,7 @@ def key_group(key: Any, max_parallelism: int) -> int:
 
 def key_groups(keys: list[Any], max_parallelism: int) -> list[int]:
     """The key groups of a block of keys: as `key_group` for each, at a fraction of the cost."""
-    if len(keys) < _SMALL_BLOCK:
+    if len(keys) < SMALL_BLOCK:
         return [key_group(key, max_parallelism) for key in keys]
     groups: list[int] = (_mixed(_checksums(keys)) % max_parallelism).tolist()
     return groups
@@ -104,7 +104,7 @@ def key_groups(keys: list[Any], max_parallelism: int) -> list[int]:
 
 def subtasks(keys: list[Any], max_parallelism: int, parallelism: int) -> list[int]:
     """The subtasks that own the groups of a block of keys."""
-    if len(keys) < _SMALL_BLOCK:
+    if len(keys) < SMALL_BLOCK:
         return [subtask_for_group(group, max_parallelism, parallelism) for group in key_groups(keys, max_parallelism)]
     groups = (_mixed(_checksums(keys)) % max_parallelism).astype("int64")
     found: list[int] = (groups * parallelism // max_parallelism).tolist()

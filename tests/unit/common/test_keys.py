@@ -18,12 +18,14 @@ from hypothesis import strategies as st
 
 from flintstream.common import Instant, Row, RowKind
 from flintstream.common.keys import (
+    SMALL_BLOCK,
     default_max_parallelism,
     key_bytes,
     key_group,
     key_group_range,
     key_groups,
     subtask_for_group,
+    subtasks,
 )
 
 
@@ -224,7 +226,12 @@ def test_bytes_are_equal_exactly_when_keys_are(one: Any, other: Any) -> None:
 
 @given(st.lists(keys, max_size=20), st.sampled_from([1, 7, 128]))
 def test_a_block_of_keys(block: list[Any], groups: int) -> None:
-    assert key_groups(block, groups) == [key_group(key, groups) for key in block]
+    found = [key_group(key, groups) for key in block]
+    assert key_groups(block, groups) == found
+    # Many keys are done at once.
+    times = 1 + SMALL_BLOCK // max(len(block), 1)
+    assert key_groups(block * times, groups) == found * times
+    assert subtasks(block * times, 128, 5) == [subtask_for_group(key_group(key, 128), 128, 5) for key in block] * times
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,14 @@ class TestKeyGroups:
 
     def test_routes_are_the_same_known_or_not(self) -> None:
         routes = Routes(128, 3)
-        for keys in ([5], list(range(20)), list(range(100)), [5, "a"], [("x", 1), 2.0, 5, "a"] * 20):
+        for keys in (
+            [5],
+            list(range(20)),
+            list(range(100)),
+            [5, "a"],
+            [("x", 1), 2.0, 5, "a"] * 100,
+            list(range(1000)),
+        ):
             expected = [subtask_for_group(key_group(key, 128), 128, 3) for key in keys]
             assert routes.targets(keys) == routes.targets(keys) == expected
 
