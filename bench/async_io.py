@@ -78,13 +78,13 @@ def _operator(mode: AsyncFunctionDescriptor.OutputMode, requests: int, seconds: 
 def _bare(requests: int, seconds: float) -> float:
     async def limited(room: asyncio.Semaphore, value: int) -> list[int]:
         async with room:
-            return await function.async_invoke(value)
+            return await wait.async_invoke(value)
 
     async def all_of_them() -> list[list[int]]:
         room = asyncio.Semaphore(CAPACITY)
         return await asyncio.gather(*(limited(room, value) for value in range(requests)))
 
-    function = Wait(seconds)
+    wait = Wait(seconds)
     started = time.perf_counter()
     results = asyncio.run(all_of_them())
     elapsed = time.perf_counter() - started

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from unittest import mock
 
+from flintstream.jobmaster.job_master import JobMaster
 from flintstream.spark.epoch import EpochRunner
 from flintstream.spark.slots import SlotPool
 
@@ -82,9 +83,10 @@ def traced_epochs() -> Iterator[Callable[[Any], list[EpochTrace]]]:
         yield lambda client: _traces(client._master, epochs)
 
 
-def _traces(master: Any, epochs: list[dict[str, float]]) -> list[EpochTrace]:
+def _traces(master: JobMaster, epochs: list[dict[str, float]]) -> list[EpochTrace]:
     numbers = master.progress.epochs
     context = master._spark.sparkContext
+    assert master.attempt is not None and master.attempt._runner is not None
     jobs = sorted(context.statusTracker().getJobIdsForGroup(master.attempt._runner._group))
     if not len(numbers) == len(epochs) == len(jobs):
         raise AssertionError(f"{len(numbers)} epochs, but {len(epochs)} traces and {len(jobs)} Spark jobs")

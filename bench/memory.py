@@ -12,6 +12,7 @@ import psutil
 from bench.functions import KEYS, IsCount
 from bench.jobs import RunningCount, environment, keyed_pairs
 from bench.report import Result, Row
+from flintstream.jobmaster.job_master import JobMaster
 
 RECORDS = 20_000_000
 QUICK_RECORDS = 2_000_000
@@ -33,7 +34,8 @@ def run(quick: bool) -> Result:
     counts = keyed_pairs(environment(), records).process(RunningCount()).filter(IsCount(records // KEYS))
     with counts.execute_and_collect("memory") as results, Sampler(results.get_job_client()) as sampler:
         found = sum(1 for _ in results)
-        epochs = results.get_job_client()._master.progress.epochs
+        master: JobMaster = results.get_job_client()._master
+        epochs = master.progress.epochs
     if found != KEYS:
         raise AssertionError(f"{found} keys reached their count, not {KEYS}")
     slots = [max(epoch.memory) for epoch in epochs if epoch.memory]
@@ -67,7 +69,7 @@ class Sampler:
     """Looks at the resident memory of this process, of what it has started, and of the job's slots."""
 
     def __init__(self, client: Any) -> None:
-        self._master = client._master
+        self._master: JobMaster = client._master
         self._own = psutil.Process()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._sample_all, daemon=True)

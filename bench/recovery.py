@@ -14,6 +14,7 @@ from bench.functions import MANY_KEYS, key_of, to_one_of_many
 from bench.jobs import RunningCount, environment, numbers
 from bench.report import Result, Row
 from flintstream.common import JobStatus, RestartStrategies
+from flintstream.jobmaster.job_master import JobMaster
 
 MOST_RESTORE_SECONDS = 5.0
 MOST_RECOVERY_SECONDS = 5.0
@@ -54,15 +55,16 @@ def _start(directory: Path, savepoint: str | None = None) -> Any:
     return env.execute_async("recovery")
 
 
-def _seconds_until_running(master: Any) -> float:
+def _seconds_until_running(master: JobMaster) -> float:
     _wait(lambda: _since(master, JobStatus.RUNNING) is not None, "the start")
     running, created = _since(master, JobStatus.RUNNING), _since(master, JobStatus.CREATED)
     assert running is not None and created is not None
     return running - created
 
 
-def _kill_a_slot(master: Any) -> float:
+def _kill_a_slot(master: JobMaster) -> float:
     killed = time.time()
+    assert master.attempt is not None and master.attempt.pool is not None
     os.kill(master.attempt.pool.handles[0].pid, signal.SIGKILL)
     _wait(lambda: (_since(master, JobStatus.RUNNING) or 0.0) > killed, "the recovery")
     running = _since(master, JobStatus.RUNNING)
@@ -70,7 +72,7 @@ def _kill_a_slot(master: Any) -> float:
     return running - killed
 
 
-def _since(master: Any, status: JobStatus) -> float | None:
+def _since(master: JobMaster, status: JobStatus) -> float | None:
     return next((since for known, since in reversed(master.status_times) if known is status), None)
 
 

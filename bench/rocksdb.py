@@ -9,6 +9,7 @@ from bench.jobs import RunningCount, environment, numbers
 from bench.report import Result, Row
 from bench.timing import Timing, slope
 from flintstream.datastream import EmbeddedRocksDBStateBackend, HashMapStateBackend, StateBackend
+from flintstream.jobmaster.job_master import JobMaster
 
 LEAST_OF_HEAP = 0.4
 MOST_SLOT_BYTES = 1e9
@@ -45,7 +46,7 @@ def _run_count(records: int, backend: StateBackend, keys: int = MANY_KEYS) -> tu
     pairs = numbers(env, records).map(to_one_of_many if keys == MANY_KEYS else to_one_of_most).key_by(key_of)
     started = time.perf_counter()
     with pairs.process(RunningCount()).filter(IsSomeCount(records // keys)).execute_and_collect("bench") as results:
-        master = results.get_job_client()._master
+        master: JobMaster = results.get_job_client()._master
         found = len(list(results))
     timing = Timing(records, time.perf_counter() - started)
     if found != keys // 1000:

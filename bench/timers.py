@@ -36,7 +36,9 @@ class Timeout(KeyedProcessFunction):
         before = self._due.value()
         if before is not None:
             timers.delete_event_time_timer(before)
-        due = ctx.timestamp() + self._delay
+        timestamp = ctx.timestamp()
+        assert timestamp is not None
+        due = timestamp + self._delay
         timers.register_event_time_timer(due)
         self._due.update(due)
 

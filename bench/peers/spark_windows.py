@@ -47,7 +47,7 @@ def run(spark: SparkSession, directory: Path, records: int) -> Timing:
     )
     query.awaitTermination()
     seconds = time.perf_counter() - started
-    found = spark.table(f"counts_{work.name}").agg(sum_of("count")).first()[0]
+    (found,) = spark.table(f"counts_{work.name}").agg(sum_of("count")).collect()[0]
     if found != records // 1000:
         raise AssertionError(f"{found} records were counted, not {records // 1000}")
     return Timing(records, seconds)
