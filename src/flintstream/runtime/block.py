@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import pickle
 from array import array
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from flintstream.common.pickling import dumps
@@ -47,11 +48,9 @@ def encode_block(batch: Batch, controls: list[PlacedControl] | None = None) -> b
     timestamps = None if batch.timestamps is None else array("q", batch.timestamps)
     content = (batch.values, timestamps, batch.keys, controls or None)
     if _all_numbers(batch.values) and (batch.keys is None or _all_numbers(batch.keys)):
-        try:
+        # The ends may have promised too much, and what is between them needs more than this.
+        with suppress(Exception):
             return _dumps_unshared(content)
-        except Exception:
-            # The ends have promised too much: what is between them is another matter.
-            return dumps(content)
     return dumps(content)
 
 

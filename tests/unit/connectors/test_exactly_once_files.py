@@ -27,6 +27,7 @@ from flintstream.runtime.faults import UserCodeError
 from flintstream.testing import LocalJob, OneInputOperatorHarness
 
 from .drill import RECORDS, Drill, killed_everywhere, points_around
+from .totals import Total, Totals
 
 ON_CHECKPOINT = RollingPolicy.on_checkpoint_rolling_policy()
 GOING_ON = RollingPolicy.default_rolling_policy()
@@ -46,29 +47,6 @@ def no_disk_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
 def text_sink(kind: Any, path: Any, policy: RollingPolicy, assigner: BucketAssigner | None = None) -> Any:
     builder = kind.for_row_format(str(path), Encoder.simple_string_encoder()).with_rolling_policy(policy)
     return builder.with_bucket_assigner(assigner or BucketAssigner.base_path_bucket_assigner()).build()
-
-
-class JoinedWriter:
-    """A bulk format that cannot be read without its end."""
-
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
-        self.count = 0
-
-    def add_element(self, element: Any) -> None:
-        self.stream.write(f"{element}\n".encode())
-        self.count += 1
-
-    def flush(self) -> None:
-        self.stream.flush()
-
-    def finish(self) -> None:
-        self.stream.write(f"total {self.count}\n".encode())
-
-
-class Joined(BulkWriterFactory):
-    def create(self, stream: Any) -> JoinedWriter:
-        return JoinedWriter(stream)
 
 
 def bulk_sink(path: Any, factory: BulkWriterFactory) -> Any:
@@ -107,7 +85,7 @@ SINKS: dict[str, tuple[Callable[[Any], Any], Callable[[Path], list[str]]]] = {
     "going on in buckets": (lambda path: text_sink(FileSink, path, GOING_ON, ByLastDigit()), lines),
     "older": (lambda path: text_sink(StreamingFileSink, path, GOING_ON), lines),
     "older, on checkpoint": (lambda path: text_sink(StreamingFileSink, path, ON_CHECKPOINT), lines),
-    "bulk": (lambda path: bulk_sink(path, Joined()), joined),
+    "bulk": (lambda path: bulk_sink(path, Totals()), joined),
 }
 
 
@@ -304,14 +282,14 @@ def test_parquet_files_of_a_killed_job(tmp_path: Path) -> None:
 
 
 def test_bulk_formats_roll_with_checkpoints_only(tmp_path: Path) -> None:
-    builder = FileSink.for_bulk_format(str(tmp_path), Joined())
+    builder = FileSink.for_bulk_format(str(tmp_path), Totals())
     assert builder.with_rolling_policy(ON_CHECKPOINT).build()
     with pytest.raises(ValueError, match=r"on_checkpoint_rolling_policy\(\), not a DefaultRollingPolicy"):
         builder.with_rolling_policy(GOING_ON)
 
 
 def test_a_record_that_a_bulk_writer_refuses_is_named(tmp_path: Path) -> None:
-    class Picky(JoinedWriter):
+    class Picky(Total):
         def add_element(self, element: Any) -> None:
             if element == "bad":
                 raise ValueError("not this one")

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from flintstream.common import Encoder, Types
-from flintstream.common.serialization import BulkWriterFactory
 from flintstream.datastream import StreamExecutionEnvironment
 from flintstream.datastream.connectors import compacted_files, file_compaction, part_files
-from flintstream.datastream.connectors.file_compactor_operator import directory_of, owner_of
+from flintstream.datastream.connectors.compacted_files import directory_of
+from flintstream.datastream.connectors.file_compactor_operator import owner_of
 from flintstream.datastream.connectors.file_system import (
     BucketAssigner,
     ConcatFileCompactor,
@@ -37,6 +37,7 @@ from flintstream.runtime.faults import UserCodeError
 from flintstream.testing import LocalJob, OneInputOperatorHarness
 
 from .drill import Drill, killed_everywhere, points_around
+from .totals import Totals
 
 RECORDS = [f"record {number:02}" for number in range(16)]
 ON_CHECKPOINT = RollingPolicy.on_checkpoint_rolling_policy()
@@ -410,28 +411,6 @@ def test_a_compactor_of_ones_own(tmp_path: Path) -> None:
 def test_records_are_read_and_written_again(tmp_path: Path) -> None:
     compactor = FileCompactor.record_wise_file_compactor(StreamFormat.text_line_format())
     assert compacted(tmp_path, row_sink(tmp_path, after(9), compactor=compactor), ["a"], ["b"]).read_text() == "a\nb\n"
-
-
-class Total:
-    """A bulk format that cannot be read without its end."""
-
-    def __init__(self, stream: Any) -> None:
-        self.stream, self.count = stream, 0
-
-    def add_element(self, element: str) -> None:
-        self.stream.write(f"{element}\n".encode())
-        self.count += 1
-
-    def flush(self) -> None:
-        self.stream.flush()
-
-    def finish(self) -> None:
-        self.stream.write(f"total {self.count}\n".encode())
-
-
-class Totals(BulkWriterFactory):
-    def create(self, stream: Any) -> Total:
-        return Total(stream)
 
 
 def test_records_of_a_bulk_format_are_read_by_a_format_and_written_by_the_sinks_own(tmp_path: Path) -> None:

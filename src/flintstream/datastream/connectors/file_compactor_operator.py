@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
-from typing import Any
 
 from flintstream.datastream.connectors.compacted_files import CompactedFile, CompactedFiles, directory_of
-from flintstream.datastream.connectors.file_sink_operator import FileSinkOperator, FileSinkSettings
+from flintstream.datastream.connectors.file_sink_operator import FileSinkOperator, FilesOperator
 from flintstream.datastream.connectors.part_files import PendingFile
 from flintstream.runtime.batch import Batch
-from flintstream.runtime.faults import user_fault
-from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.state.operator_state import ListDescriptor
 
-__all__ = ["CompactedFileSinkOperator", "FileCompactorOperator", "directory_of", "owner_of"]
+__all__ = ["CompactedFileSinkOperator", "FileCompactorOperator", "owner_of"]
 
 _WAITING = ListDescriptor("files-to-compact")
 _RUNNING = ListDescriptor("compactions")
@@ -65,14 +61,8 @@ class CompactedFileSinkOperator(FileSinkOperator):
         self.output.emit(Batch(files))
 
 
-class FileCompactorOperator(Operator):
+class FileCompactorOperator(FilesOperator[CompactedFiles]):
     """Compacts part files in a slot. A subtask has some of the buckets, and of these the files of all writers."""
-
-    commits = True
-
-    def __init__(self, settings: FileSinkSettings) -> None:
-        self._settings = settings
-        self._files: CompactedFiles | None = None
 
     def open(self) -> None:
         compaction = self._settings.compaction
@@ -104,10 +94,6 @@ class FileCompactorOperator(Operator):
     def finish(self) -> None:
         self._guarded(self._opened.finish)
 
-    def close(self) -> None:
-        if self._files is not None:
-            self._files.close()
-
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
         files = self._opened
         self._guarded(files.prepare, checkpoint_id)
@@ -118,14 +104,6 @@ class FileCompactorOperator(Operator):
         if files.wants_checkpoints:
             # An idle job takes no checkpoints, and these files wait for some.
             self.context.services.notify_data()
-
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._guarded(self._opened.commit, checkpoint_id)
-
-    @property
-    def _opened(self) -> CompactedFiles:
-        assert self._files is not None
-        return self._files
 
     def _restore(self) -> None:
         """Goes on from a complete checkpoint: commits what waited for it, and compacts what was to be compacted."""
@@ -140,10 +118,3 @@ class FileCompactorOperator(Operator):
 
     def _is_mine(self, file: PendingFile) -> bool:
         return owner_of(directory_of(file), self.context.parallelism) == self.context.subtask
-
-    def _guarded(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Calls what touches files; its exception is told with the operator's name."""
-        try:
-            call(*arguments)
-        except Exception as error:
-            raise user_fault(error, self.context.name, self.context.subtask) from error

@@ -15,11 +15,11 @@ from flintstream.datastream.connectors.base import (
     SupportsPreprocessing,
     positive,
 )
+from flintstream.datastream.connectors.compacted_files import directory_of
 from flintstream.datastream.connectors.file_compaction import FileCompaction, FileCompactor, FileCompactStrategy
 from flintstream.datastream.connectors.file_compactor_operator import (
     CompactedFileSinkOperator,
     FileCompactorOperator,
-    directory_of,
     owner_of,
 )
 from flintstream.datastream.connectors.file_paths import absolute

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, Generic, Protocol, TypeVar
 
 from flintstream.common.printing import line_formatter
 from flintstream.common.serialization import BulkWriterFactory, Encoder, _Lines
@@ -73,20 +73,63 @@ class FileSinkSettings:
         writer.finish()
 
 
-class FileSinkOperator(Operator):
+class Files(Protocol):
+    """Files that get their names when a checkpoint is complete."""
+
+    def commit(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete."""
+
+    def close(self) -> None:
+        """The operator ends."""
+
+
+FilesT = TypeVar("FilesT", bound=Files)
+
+
+class FilesOperator(Operator, Generic[FilesT]):
+    """Base of the operators of a file sink: has files, from `open` on, and commits them."""
+
+    commits = True
+
+    def __init__(self, settings: FileSinkSettings) -> None:
+        self._settings = settings
+        self._files: FilesT | None = None
+
+    def close(self) -> None:
+        if self._files is not None:
+            self._files.close()
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._guarded(self._opened.commit, checkpoint_id)
+
+    @property
+    def _opened(self) -> FilesT:
+        assert self._files is not None
+        return self._files
+
+    def _guarded(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Calls what touches files; its exception is told with the operator's name."""
+        try:
+            call(*arguments)
+        except RefusedRecordError as refused:
+            error = refused.__cause__ or refused
+            raise user_fault(error, self.context.name, self.context.subtask, refused.record) from error
+        except Exception as error:
+            raise user_fault(error, self.context.name, self.context.subtask) from error
+
+
+class FileSinkOperator(FilesOperator[PartFiles]):
     """Writes part files in a slot.
 
     :param unique_names: whether names hold an id that no other run has; else the numbers go on after a restore.
     """
 
     takes_declared_types = True
-    commits = True
 
     def __init__(self, settings: FileSinkSettings, input_type: TypeInformation | None, unique_names: bool) -> None:
-        self._settings = settings
+        super().__init__(settings)
         self._type = input_type
         self._unique_names = unique_names
-        self._files: PartFiles | None = None
 
     def open(self) -> None:
         subtask = self.context.subtask
@@ -128,10 +171,6 @@ class FileSinkOperator(Operator):
     def finish(self) -> None:
         self._guarded(self._opened.complete_all)
 
-    def close(self) -> None:
-        if self._files is not None:
-            self._files.close()
-
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
         files = self._opened
         self._guarded(files.prepare, checkpoint_id)
@@ -140,9 +179,6 @@ class FileSinkOperator(Operator):
         self._pending.update(map(tuple, files.pending()))
         self._in_progress.update(map(tuple, files.in_progress()))
         self._numbers.update([files.next_number()])
-
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._guarded(self._opened.commit, checkpoint_id)
 
     @property
     def _hands_over(self) -> bool:
@@ -155,21 +191,6 @@ class FileSinkOperator(Operator):
                 "the sink had files to compact when its state was stored, and does not compact any more: call "
                 "disable_compact(), so that they get their names"
             )
-
-    @property
-    def _opened(self) -> PartFiles:
-        assert self._files is not None
-        return self._files
-
-    def _guarded(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Calls what touches files; its exception is told with the operator's name."""
-        try:
-            call(*arguments)
-        except RefusedRecordError as refused:
-            error = refused.__cause__ or refused
-            raise user_fault(error, self.context.name, self.context.subtask, refused.record) from error
-        except Exception as error:
-            raise user_fault(error, self.context.name, self.context.subtask) from error
 
     def _encoded(self, values: list[Any]) -> list[Any]:
         encode, records = self._encode, iter(values)
