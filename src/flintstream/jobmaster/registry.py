@@ -21,6 +21,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flintstream.runtime.permissions import Permissions
+
 if TYPE_CHECKING:
     from flintstream.jobmaster.job_master import JobMaster
 
@@ -194,7 +196,8 @@ class JobRegistry:
         hidden = path.with_suffix(f".{secrets.token_hex(4)}")
         # Another process may just have removed the directory, empty as it was.
         _make_private(self._directory)
-        hidden.write_text(json.dumps(asdict(job)), encoding="utf-8")
+        with Permissions.OWNER.create_file(str(hidden)) as file:
+            file.write(json.dumps(asdict(job)).encode())
         hidden.replace(path)
         return path
 

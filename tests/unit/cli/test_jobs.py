@@ -244,6 +244,9 @@ def test_the_registry_listens_only_while_a_job_runs_and_leaves_nothing(registry,
     def listens():
         return any(thread.name == "job registry" for thread in threading.enumerate())
 
+    for left in threading.enumerate():  # Those of other tests may still be ending.
+        if left.name == "job registry":
+            left.join(30.0)
     assert not listens() and not directory.exists()
     first, second = start("first"), start("second")
     assert directory.stat().st_mode & 0o777 == 0o700

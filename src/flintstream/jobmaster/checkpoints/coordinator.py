@@ -127,7 +127,7 @@ class CheckpointCoordinator:
         self._wake = wake
         self.storage: Storage | None = None
         if settings.enabled and settings.directory is not None:
-            self.storage = storage_at(settings.directory).at(job_id)
+            self.storage = storage_at(settings.directory, settings.permissions).at(job_id)
         self.fence = Fence(self.storage)
         self.store = CompletedCheckpoints(self.storage, settings.retained, self.fence)
         self._lock = threading.Lock()
@@ -232,11 +232,12 @@ class CheckpointCoordinator:
 
     def _target(self, checkpoint_id: int, savepoint: str | None, stored: bool) -> CheckpointTarget:
         if savepoint is not None:
-            return CheckpointTarget(storage_at(savepoint), inline_size=self.settings.inline_size)
+            storage = storage_at(savepoint, self.settings.permissions)
+            return CheckpointTarget(storage, inline_size=self.settings.inline_size)
         size = self.settings.max_state_size if stored else _EVERYTHING
         own = checkpoint_directory(checkpoint_id)
-        storage = self.storage if stored else None
-        return CheckpointTarget(storage, own, SHARED, self.settings.inline_size, size)
+        kept_in = self.storage if stored else None
+        return CheckpointTarget(kept_in, own, SHARED, self.settings.inline_size, size)
 
     def acknowledge(self, done: SnapshotDone) -> None:
         """A slot has stored its part; the last one makes the checkpoint complete."""
@@ -296,7 +297,7 @@ class CheckpointCoordinator:
 
     def _write(self, pending: Pending, metadata: CheckpointMetadata) -> str:
         if pending.savepoint is not None:
-            storage = storage_at(pending.savepoint)
+            storage = storage_at(pending.savepoint, self.settings.permissions)
             storage.write(METADATA, metadata.to_bytes())
             self._has_savepoint = True
             return pending.savepoint

@@ -9,9 +9,11 @@ from typing import Any
 
 from flintstream.common.config_values import parse_boolean, parse_duration, parse_integer, parse_memory_size
 from flintstream.runtime.checkpoint.pieces import DEFAULT_MAX_STATE_SIZE
+from flintstream.runtime.permissions import Permissions
 
 _PREFIX = "execution.checkpointing."
 MAX_STATE_SIZE = "flint.checkpointing.max-memory-state-size"
+PERMISSIONS = "flint.checkpoints.permissions"
 RESTORE_PATH = ("execution.state-recovery.path", "execution.savepoint.path")
 UNCLAIMED = ("execution.state-recovery.ignore-unclaimed-state", "execution.savepoint.ignore-unclaimed-state")
 _DIRECTORY = (f"{_PREFIX}dir", "state.checkpoints.dir")
@@ -48,6 +50,8 @@ class CheckpointSettings:
     savepoint_directory: str | None = None
     max_state_size: int = DEFAULT_MAX_STATE_SIZE
     inline_size: int = 20 * 1024
+    permissions: Permissions = Permissions.OWNER
+    """Who may read checkpoints and savepoints in a directory."""
     restore_path: str | None = None
     """The checkpoint or savepoint to go on from."""
     allow_unclaimed: bool = False
@@ -76,6 +80,7 @@ class CheckpointSettings:
             savepoint_directory=read.text(_SAVEPOINT_DIRECTORY),
             max_state_size=read.size((MAX_STATE_SIZE,), default.max_state_size),
             inline_size=read.size(_INLINE, default.inline_size),
+            permissions=Permissions.parse(configuration.get(PERMISSIONS) or "owner", PERMISSIONS),
             restore_path=read.text(RESTORE_PATH),
             allow_unclaimed=read.flag(UNCLAIMED, False),
         )

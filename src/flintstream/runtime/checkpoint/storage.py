@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
+from flintstream.runtime.permissions import Permissions
+
 
 class StorageError(OSError):
     """Checkpoint storage cannot be read or written; the message names the file and the option."""
@@ -65,8 +67,9 @@ class Storage(ABC):
 class LocalStorage(Storage):
     """A directory of this machine, or one that is mounted on all of them."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, permissions: Permissions = Permissions.OWNER) -> None:
         self.root = os.path.abspath(root)
+        self._permissions = permissions
 
     def write(self, path: str, data: bytes) -> None:
         with self._whole(path) as file:
@@ -79,8 +82,8 @@ class LocalStorage(Storage):
     def create(self, path: str, data: bytes) -> bool:
         target = self._path(path)
         try:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            file = open(target, "xb")
+            self._permissions.make_directory(os.path.dirname(target))
+            file = self._permissions.create_file(target)
         except OSError as error:
             if os.path.exists(target):
                 return False
@@ -118,7 +121,7 @@ class LocalStorage(Storage):
             _remove_file(target)
 
     def at(self, path: str) -> LocalStorage:
-        return LocalStorage(self._path(path))
+        return LocalStorage(self._path(path), self._permissions)
 
     def _path(self, path: str) -> str:
         return os.path.join(self.root, path) if path else self.root
@@ -130,8 +133,8 @@ class LocalStorage(Storage):
         directory, name = os.path.split(target)
         hidden = os.path.join(directory, f".{name}.{uuid.uuid4().hex}")
         try:
-            os.makedirs(directory, exist_ok=True)
-            with open(hidden, "xb") as file:
+            self._permissions.make_directory(directory)
+            with self._permissions.create_file(hidden) as file:
                 yield file
                 _write_durably(file, b"")
             os.replace(hidden, target)
@@ -250,8 +253,11 @@ class UrlStorage(Storage):
         return UrlStorage(f"{self.root}/{path}" if path else self.root)
 
 
-def storage_at(location: str) -> Storage:
-    """The storage of a directory or URL: `/data/checkpoints`, `file:///data/checkpoints`, `s3://bucket/checkpoints`."""
+def storage_at(location: str, permissions: Permissions = Permissions.OWNER) -> Storage:
+    """The storage of a directory or URL: `/data/checkpoints`, `file:///data/checkpoints`, `s3://bucket/checkpoints`.
+
+    `permissions` are those of new files in a directory; who may read what is behind a URL is settled there.
+    """
     parts = urlsplit(location)
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
@@ -259,8 +265,8 @@ def storage_at(location: str) -> Storage:
                 f"checkpoint storage {location!r} is on the host {parts.netloc!r}: a directory of this machine is written "
                 f"with three slashes, file:///{parts.netloc}{parts.path}"
             )
-        return LocalStorage(unquote(parts.path))
-    return UrlStorage(location) if "://" in location else LocalStorage(location)
+        return LocalStorage(unquote(parts.path), permissions)
+    return UrlStorage(location) if "://" in location else LocalStorage(location, permissions)
 
 
 def _remove_file(path: str) -> None:

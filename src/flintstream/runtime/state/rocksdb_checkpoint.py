@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from flintstream.common.serializer_snapshot import TypeSerializerSnapshot
+from flintstream.runtime.permissions import Permissions
 from flintstream.runtime.state.rocksdb_codec import (
     PREFIX_BYTES,
     EntryCodec,
@@ -81,7 +82,7 @@ def overlap(groups: range, others: range) -> range:
 
 def take_files(checkpoint: RocksDBCheckpoint, directory: str) -> None:
     """Puts the files into an empty directory; those that never change as hard links where that is possible."""
-    os.makedirs(directory, exist_ok=True)
+    Permissions.OWNER.make_directory(directory)
     for file in checkpoint.files:
         source, target = os.path.join(checkpoint.directory, file.name), os.path.join(directory, file.name)
         try:

@@ -20,6 +20,7 @@ from rocksdict import (
     WriteOptions,
 )
 
+from flintstream.runtime.permissions import Permissions
 from flintstream.runtime.state.rocksdb_codec import after
 from flintstream.runtime.state.rocksdb_options import RocksDBOptions, database_options
 
@@ -62,7 +63,7 @@ class Store:
         self.directory = directory
         self._memory = memory  # Must outlive the database.
         self._options = database_options(options, memory.blocks, memory.buffers)
-        os.makedirs(directory, exist_ok=True)
+        Permissions.OWNER.make_directory(directory)
         access = AccessType.read_only() if read_only else AccessType.read_write()
         self._database: Any = Rdict(directory, self._options, access_type=access)
         writing: Any = WriteOptions()
@@ -107,7 +108,13 @@ class Store:
 
     def link_to(self, directory: str) -> None:
         """Makes a consistent copy in a directory that does not exist yet; its large files are hard links."""
-        Checkpoint(self._database).create_checkpoint(directory)
+        Permissions.OWNER.make_directory(directory)
+        # RocksDB makes a directory that others may read: it is made where they may not enter.
+        made = os.path.join(directory, "made")
+        Checkpoint(self._database).create_checkpoint(made)
+        for name in os.listdir(made):
+            os.rename(os.path.join(made, name), os.path.join(directory, name))
+        os.rmdir(made)
 
     def close(self) -> None:
         """Lets the files go."""

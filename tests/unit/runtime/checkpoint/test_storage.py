@@ -225,10 +225,10 @@ def test_a_file_in_place_of_the_directory_is_told_with_the_path(tmp_path, make, 
 def test_a_directory_without_permission_is_told_with_the_path(tmp_path, monkeypatch):
     """Permission to whoever runs the tests may be unlimited, so the system's answer is played."""
 
-    def refuse(path: str, **_: Any) -> None:
+    def refuse(path: str, *_: Any) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
-    monkeypatch.setattr(os, "makedirs", refuse)
+    monkeypatch.setattr(os, "mkdir", refuse)
     with pytest.raises(StorageError, match=r"data/chk-1/_metadata cannot be written: .*Permission denied"):
         LocalStorage(str(tmp_path / "data")).write("chk-1/_metadata", b"content")
 
