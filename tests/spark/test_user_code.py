@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 
+from flintstream.common.pyflink_alias import pyflink_alias
 from flintstream.datastream import MapFunction
 from flintstream.jobmaster.errors import JobExecutionError
 
@@ -26,6 +27,22 @@ def test_a_python_file_is_importable_in_functions(env, tmp_path):
         return shipped_module.shout(text)
 
     assert collect(env.from_collection(["a"]).map(shout)) == ["A"]
+
+
+def test_pyflink_means_flintstream_in_slots_too(env, tmp_path):
+    (tmp_path / "shipped_pyflink.py").write_text("from pyflink.common import Row\n\nORIGIN = Row.__module__\n")
+    env.add_python_file(str(tmp_path / "shipped_pyflink.py"))
+
+    def origins(_):
+        import shipped_pyflink
+        from pyflink.datastream import OutputTag
+
+        return shipped_pyflink.ORIGIN, OutputTag.__module__
+
+    with pyflink_alias():
+        assert collect(env.from_collection([1]).map(origins)) == [
+            ("flintstream.common.types", "flintstream.common.output_tag")
+        ]
 
 
 def test_a_python_package_directory_is_importable_too(env, tmp_path):

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from flintstream.cli.pyflink_alias import pyflink_alias
 from flintstream.common.environment_variables import environment_variables
+from flintstream.common.pyflink_alias import pyflink_alias
 
 __all__ = ["OVERRIDES_VARIABLE", "PLAN_ONLY_VARIABLE", "ScriptFailedError", "run_script"]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from flintstream.common.config_values import parse_boolean, parse_duration
+from flintstream.common.pyflink_alias import pyflink_alias_installed
 from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
 from flintstream.jobmaster.restart import RestartStrategy, restart_strategy
 from flintstream.runtime.context import JobInfo
@@ -37,6 +38,8 @@ class JobSettings:
     python_archives: list[tuple[str, str | None]] = field(default_factory=list)
     python_executable: str | None = None
     cached_files: Mapping[str, str] = field(default_factory=dict)
+    pyflink: bool = field(default_factory=pyflink_alias_installed)
+    """Whether `import pyflink` means flintstream; kept here, since slots of later attempts may outlive the program."""
 
     @property
     def epoch_seconds(self) -> float:
@@ -99,6 +102,7 @@ class JobSettings:
             cached_files={
                 name: ship_file(path, "register_cached_file", same_machine) for name, path in self.cached_files.items()
             },
+            pyflink=self.pyflink,
         )
         info = JobInfo(
             job_id=job_id,

@@ -14,6 +14,7 @@ from typing import Any
 import cloudpickle
 
 from flintstream.common.pickling import dumps_by_value
+from flintstream.common.pyflink_alias import install_pyflink_alias
 from flintstream.runtime.context import JobInfo
 
 
@@ -40,9 +41,13 @@ class UserCode:
     archives: list[tuple[ShippedFile, str | None]] = field(default_factory=list)
     requirements: tuple[ShippedFile, ShippedFile | None] | None = None
     cached_files: dict[str, ShippedFile] = field(default_factory=dict)
+    pyflink: bool = False
+    """Whether `import pyflink` means flintstream, in functions and in the modules they import."""
 
     def install(self, directory: str) -> None:
         """Makes the user's code importable in this process, and its script's classes known."""
+        if self.pyflink:
+            install_pyflink_alias()
         for entry in self.sys_path:
             if entry not in sys.path:
                 sys.path.append(entry)

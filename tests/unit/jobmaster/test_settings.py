@@ -1,9 +1,10 @@
-"""How long epochs last, as a program's configuration says it."""
+"""What a job's settings make of a program's configuration."""
 
 from __future__ import annotations
 
 import pytest
 
+from flintstream.common.pyflink_alias import pyflink_alias
 from flintstream.jobmaster.settings import JobSettings
 
 
@@ -25,3 +26,10 @@ def test_nobody_waits_for_the_single_results_of_a_batch_job():
 @pytest.mark.parametrize(("interval", "seconds"), [("1500 ms", 1.0), ("200 ms", 0.2), ("10 ms", 0.1)])
 def test_epochs_are_no_longer_than_the_time_between_two_checkpoints(interval, seconds):
     assert epoch_seconds(checkpoints=interval) == seconds
+
+
+def test_slots_of_later_attempts_know_pyflink_though_the_program_is_over():
+    with pyflink_alias():
+        settings = JobSettings("job")
+    assert settings.for_slots("id", 2, same_machine=True)[1].pyflink
+    assert not JobSettings("job").for_slots("id", 1, same_machine=True)[1].pyflink

@@ -91,6 +91,22 @@ def test_classes_of_the_script_are_known_in_a_slot_without_running_it(tmp_path: 
     assert done.stdout.decode().strip() == "good", done.stderr.decode()
 
 
+@pytest.mark.parametrize(("alias", "found"), [(True, "flintstream"), (False, "pyflink")])
+def test_an_installed_pyflink_gives_way_only_where_the_program_asked_for_it(
+    tmp_path: Path, alias: bool, found: str
+) -> None:
+    (tmp_path / "pyflink").mkdir()
+    (tmp_path / "pyflink" / "__init__.py").write_text("")
+    slot = f"""
+        from flintstream.runtime.user_code import UserCode
+        UserCode(pyflink={alias}, sys_path=[{str(tmp_path)!r}]).install("/nonexistent")
+        import pyflink
+        print(pyflink.__name__)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(slot)], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == found, done.stderr
+
+
 @pytest.mark.parametrize("same_machine", [True, False])
 class TestPythonFiles:
     def test_a_module(self, tmp_path: Path, same_machine: bool) -> None:

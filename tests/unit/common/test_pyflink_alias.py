@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import flintstream.spark.java
-from flintstream.cli.pyflink_alias import pyflink_alias
 from flintstream.cli.runner import run_script
+from flintstream.common.pyflink_alias import pyflink_alias, pyflink_alias_installed
 
 
 def test_the_alias_is_the_same_module() -> None:
@@ -27,6 +27,9 @@ def test_nothing_is_left_behind() -> None:
     before = list(sys.meta_path)
     with pyflink_alias():
         import pyflink  # noqa: F401
+
+        assert pyflink_alias_installed()
+    assert not pyflink_alias_installed()
     assert "pyflink" not in sys.modules
     assert sys.meta_path == before
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 
-__all__ = ["pyflink_alias"]
+__all__ = ["install_pyflink_alias", "pyflink_alias", "pyflink_alias_installed"]
 
 _ALIAS, _REAL = "pyflink", "flintstream"
 
@@ -54,10 +54,22 @@ class _AliasFinder(importlib.abc.MetaPathFinder):
         )
 
 
+def pyflink_alias_installed() -> bool:
+    """Whether ``import pyflink`` finds flintstream in this process."""
+    return any(isinstance(finder, _AliasFinder) for finder in sys.meta_path)
+
+
+def install_pyflink_alias() -> None:
+    """From here on every import of ``pyflink`` in this process finds flintstream, as it does for the driver's program."""
+    if not pyflink_alias_installed():
+        _take_modules()
+        sys.meta_path.insert(0, _AliasFinder())
+
+
 @contextmanager
 def pyflink_alias(enabled: bool = True) -> Iterator[None]:
     """While this is open, every import of ``pyflink`` finds flintstream, even where PyFlink is installed."""
-    if not enabled:
+    if not enabled or pyflink_alias_installed():
         yield
         return
     hidden = _take_modules()
