@@ -115,5 +115,6 @@ class JobSettings:
             state_options={key: value for key, value in self.configuration.items() if key.startswith("state.")},
             checkpointing=self.checkpoints.enabled,
             incremental_checkpoints=self.checkpoints.incremental,
+            checkpoint_timeout=self.checkpoints.timeout,
         )
         return info, user_code

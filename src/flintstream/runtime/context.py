@@ -39,6 +39,8 @@ class JobInfo:
     """The options of the state backend."""
     incremental_checkpoints: bool = True
     """Whether a checkpoint may hold only what has changed since the one before."""
+    checkpoint_timeout: float = 600.0
+    """How long (seconds) a checkpoint may take."""
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,7 @@ class Task:
             batch_mode=self._job.batch_mode,
             watermark_interval=self._job.watermark_interval,
             checkpointing=self._job.checkpointing,
+            checkpoint_timeout=self._job.checkpoint_timeout,
         )
         output = Output(deployed.name, self.subtask, deployed.output_type)
         deployed.operator.setup(context, output)

@@ -14,9 +14,11 @@ from flintstream.runtime.batch import MAX_WATERMARK
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import OperatorDeployment, VertexDeployment
 from flintstream.runtime.faults import UserCodeError
-from flintstream.runtime.operators import source_function as module
+from flintstream.runtime.operators import source_context as module
 from flintstream.runtime.operators.source_function import SourceFunctionOperator
 from flintstream.runtime.services import SlotServices
+from flintstream.runtime.state.checkpointed import ListCheckpointed
+from flintstream.runtime.state.operator_state import ListDescriptor
 from flintstream.runtime.task import Task
 from flintstream.testing import Idleness, Record, Watermark
 from flintstream.testing.recording import RecordingOutput
@@ -130,10 +132,10 @@ def test_the_slot_is_told_of_the_first_record_and_of_the_end() -> None:
     assert source.epoch() == [Watermark(MAX_WATERMARK)]
 
 
-def _shared(run: Callable[[Any], None]) -> Source:
+def _shared(run: Callable[[Any], None] | None, function: Any = None, opened: bool = True) -> Source:
     """A source whose function shares events with the test, which a captured function cannot."""
     operator = SourceFunctionOperator.__new__(SourceFunctionOperator)
-    operator.function = Running(run)
+    operator.function = function if run is None else Running(run)
     source = Source.__new__(Source)
     source.notified = threading.Event()
     source.head = operator
@@ -142,7 +144,8 @@ def _shared(run: Callable[[Any], None]) -> Source:
     source.task = Task(vertex, 0, JobInfo("0" * 32, "test"), SlotServices(source.notified.set), lambda *row: None)
     source.output = RecordingOutput("Source: F", 0, None, through_blocks=False)
     operator.setup(operator.context, source.output)
-    source.task.open()
+    if opened:
+        source.task.open()
     return source
 
 
@@ -251,3 +254,139 @@ class TestEnds:
 
         with pytest.raises(UserCodeError, match="no connection"):
             Source(Failing())
+
+
+class TestTheCheckpointLock:
+    """Who emits under the lock waits for room in the buffer, which the thread of the snapshot drains."""
+
+    def test_a_snapshot_gets_the_lock_from_a_function_that_waits_for_room(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "BUFFER_RECORDS", 10)
+        source = _shared(None, Numbers())
+        wait_for(lambda: len(source.head._source_context._elements) == 10)
+        _in_time(lambda: source.head.snapshot_state(1, 0))
+        source.task.close()
+        assert _stored(source, "list-checkpointed") == [len(_stored(source, "waiting-elements"))]
+
+    def test_what_is_emitted_and_the_state_stay_together_however_often_it_is_taken(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "BUFFER_RECORDS", 100)
+        source = _shared(None, Numbers())
+        seen = 0
+        for checkpoint in range(50):
+            seen += len(source.epoch(checkpoint))
+            _in_time(lambda: source.head.snapshot_state(1, 0))
+            waiting = _stored(source, "waiting-elements")
+            assert _stored(source, "list-checkpointed") == [seen + len(waiting)]
+            assert len(waiting) <= 101 + checkpoint  # One hold of the lock beyond the buffer's size, for each snapshot.
+        source.task.close()
+
+    def test_a_function_that_never_releases_the_lock_is_told_with_its_stack(self) -> None:
+        held, done = threading.Event(), threading.Event()
+
+        def run(ctx: Any) -> None:
+            with ctx.get_checkpoint_lock():
+                held.set()
+                done.wait()
+
+        source = _shared(run)
+        held.wait()
+        source.head.context.checkpoint_timeout = 0.01
+        with pytest.raises(UserCodeError, match="'Source: F'.* has not released the checkpoint lock") as caught:
+            source.head.snapshot_state(1, 0)
+        assert "done.wait()" in caught.value.fault.summary
+        done.set()
+        source.join().head.snapshot_state(2, 0)
+
+    def test_a_cancel_may_take_the_lock_that_a_waiting_function_holds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "BUFFER_RECORDS", 10)
+
+        class Locking(Numbers):
+            def run(self, ctx: Any) -> None:
+                self.lock = ctx.get_checkpoint_lock()
+                super().run(ctx)
+
+            def cancel(self) -> None:
+                with self.lock:
+                    super().cancel()
+
+        source = _shared(None, Locking())
+        wait_for(lambda: len(source.head._source_context._elements) == 10)
+        _in_time(source.task.close)
+        source.join()
+
+    def test_a_restored_source_takes_more_elements_than_its_buffer_holds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "BUFFER_RECORDS", 10)
+        source = _shared(lambda ctx: ctx.collect("new"), opened=False)
+        waiting = source.head.context.operator_state.get_list_state(ListDescriptor("waiting-elements"))
+        waiting.update([(number, 0) for number in range(25)])
+        _in_time(source.task.open)
+        seen: list[Any] = []
+        while not source.task.finished:
+            seen += [element.value for element in source.epoch(7) if isinstance(element, Record)]
+        assert seen == [*range(25), "new"]
+
+    def test_it_is_a_reentrant_lock(self) -> None:
+        lock = module.CheckpointLock()
+        with lock, lock:
+            assert not _in_another_thread(lambda: lock.acquire(blocking=False))
+            assert not _in_another_thread(lambda: lock.acquire(timeout=0.001))
+        assert _in_another_thread(lambda: lock.acquire(timeout=60) and not lock.release())
+        with pytest.raises(RuntimeError, match="un-acquired"):
+            lock.release()
+
+    def test_a_condition_can_be_made_of_it(self) -> None:
+        condition = threading.Condition(module.CheckpointLock())
+        told: list[str] = []
+
+        def tell() -> None:
+            with condition:
+                told.append("now")
+                condition.notify()
+
+        with condition, condition:
+            threading.Thread(target=tell, daemon=True).start()
+            assert condition.wait_for(lambda: told, 60)
+
+
+class Numbers(SourceFunction, ListCheckpointed):
+    """Counts what it has emitted, under the lock."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.active = True
+
+    def run(self, ctx: Any) -> None:
+        while self.active:
+            with ctx.get_checkpoint_lock():
+                ctx.collect(self.count)
+                self.count += 1
+
+    def cancel(self) -> None:
+        self.active = False
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> list[int]:
+        return [self.count]
+
+    def restore_state(self, state: list[int]) -> None:
+        [self.count] = state
+
+
+def _stored(source: Source, name: str) -> list[Any]:
+    return list(source.head.context.operator_state.get_list_state(ListDescriptor(name)))
+
+
+def _in_time(call: Callable[[], Any]) -> None:
+    """Makes a call that must not hang."""
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def _in_another_thread(call: Callable[[], Any]) -> Any:
+    results: list[Any] = []
+    _in_time(lambda: results.append(call()))
+    return results[0]

@@ -48,6 +48,7 @@ class OperatorContext:
         watermark_interval: int = 200,
         operator_state: OperatorStateBackend | None = None,
         checkpointing: bool = False,
+        checkpoint_timeout: float = 600.0,
     ) -> None:
         self.name = name
         self.operator_id = operator_id
@@ -60,6 +61,8 @@ class OperatorContext:
         self.watermark_interval = watermark_interval
         self.checkpointing = checkpointing
         """Whether checkpoints are taken."""
+        self.checkpoint_timeout = checkpoint_timeout
+        """How long (seconds) a checkpoint may take."""
         self.operator_state = OperatorStateBackend(name) if operator_state is None else operator_state
         self.restored_timers: StoredTimers = ([], [])
         """Timers of an earlier run, of event time and of processing time."""

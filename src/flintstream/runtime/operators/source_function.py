@@ -7,91 +7,25 @@ import time
 from typing import Any
 
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
-from flintstream.runtime.block import Idleness, Watermark
+from flintstream.runtime.block import Watermark
 from flintstream.runtime.captured import released
-from flintstream.runtime.faults import UserCodeError, user_fault
+from flintstream.runtime.faults import Fault, UserCodeError, user_fault
 from flintstream.runtime.operators.base import FunctionOperator
 from flintstream.runtime.operators.source import SourceHead
+from flintstream.runtime.operators.source_context import BUFFER_RECORDS, Cancelled, SourceContext
 from flintstream.runtime.pace import Pace
 from flintstream.runtime.source import Split
+from flintstream.runtime.stacks import frame_of, stack_of
 from flintstream.runtime.state.checkpointed import CheckpointedFunction, ListCheckpointed
 from flintstream.runtime.state.operator_state import ListDescriptor
 
-BUFFER_RECORDS = 65536
-"""How far a source function may run ahead of the epochs before `collect` waits."""
 _CANCEL_SECONDS = 5.0
+_LOCK_SHARE = 0.9
+"""Of the checkpoint's time-out: the source is to be told apart before the whole checkpoint is given up."""
 _WAITING = ListDescriptor("waiting-elements")
 """What the function has emitted and no epoch has taken yet."""
 _ENDED = ListDescriptor("ended")
 """One element a subtask: whether the function has returned."""
-
-
-class _Cancelled(BaseException):
-    """Ends `run` from inside `collect` after a cancel."""
-
-
-class SourceContext:
-    """Given to `run(ctx)`: takes the records and watermarks of a source function."""
-
-    def __init__(self, notify_data: Any) -> None:
-        self._lock = threading.RLock()
-        self._changed = threading.Condition()
-        self._notify_data = notify_data
-        self._elements: list[tuple[Any, int] | Watermark | Idleness] = []
-        self._records = 0
-        self._cancelled = False
-
-    def get_checkpoint_lock(self) -> threading.RLock:
-        """Held while records and the function's state change together."""
-        return self._lock
-
-    def collect(self, element: Any) -> None:
-        """Emits a record without a timestamp."""
-        self._add((element, NO_TIMESTAMP))
-
-    def collect_with_timestamp(self, element: Any, timestamp: int) -> None:
-        """Emits a record with a timestamp in milliseconds."""
-        self._add((element, int(timestamp)))
-
-    def emit_watermark(self, watermark: Any) -> None:
-        """Emits a watermark: milliseconds, or an object with `timestamp`."""
-        self._add(Watermark(int(getattr(watermark, "timestamp", watermark))))
-
-    def mark_as_temporarily_idle(self) -> None:
-        """Says that nothing will come for a while, so that others need not wait for this source."""
-        self._add(Idleness(True))
-
-    def close(self) -> None:
-        """Nothing has to be released here; called by some programs at the end of `run`."""
-
-    def _add(self, element: Any) -> None:
-        with self._changed:
-            while self._records >= BUFFER_RECORDS and not self._cancelled:
-                self._changed.wait()
-            if self._cancelled:
-                raise _Cancelled
-            first = not self._elements
-            self._elements.append(element)
-            self._records += 1
-        if first:
-            self._notify_data()
-
-    def _take(self, limit: int) -> list[Any]:
-        with self._changed:
-            taken = self._elements[:limit]
-            del self._elements[:limit]
-            self._records -= len(taken)
-            self._changed.notify_all()
-            return taken
-
-    def _waiting(self) -> list[Any]:
-        with self._changed:
-            return list(self._elements)
-
-    def _cancel(self) -> None:
-        with self._changed:
-            self._cancelled = True
-            self._changed.notify_all()
 
 
 class SourceFunctionOperator(FunctionOperator, SourceHead):
@@ -112,8 +46,7 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
         self._idle = False
         self._pace = Pace(BUFFER_RECORDS)
         self._source_context = SourceContext(self.context.services.notify_data)
-        for element in self.context.operator_state.get_list_state(_WAITING):
-            self._source_context._add(element)
+        self._source_context.restore(self.context.operator_state.get_list_state(_WAITING))
         self._thread = threading.Thread(target=self._run_function, name=f"source {self.context.name}", daemon=True)
         ended = list(self.context.operator_state.get_list_state(_ENDED))
         if ended and all(ended):
@@ -124,7 +57,7 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
     def _run_function(self) -> None:
         try:
             self._run(self._source_context)
-        except _Cancelled:
+        except Cancelled:
             pass
         except BaseException as error:  # sys.exit() too: a source that dies must not look like one that is done
             self._error = user_fault(error, self.context.name, self.context.subtask)
@@ -138,22 +71,35 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
         # Under the lock the function's state and what it has emitted belong together; what no epoch has taken yet is
         # stored with it, and comes first after a restore.
-        with self._source_context.get_checkpoint_lock():
+        seconds = self.context.checkpoint_timeout * _LOCK_SHARE
+        if not self._source_context.lock_for_snapshot(seconds):
+            raise self._lock_not_released(seconds)
+        try:
             super().snapshot_state(checkpoint_id, timestamp)
-            self.context.operator_state.get_list_state(_WAITING).update(self._source_context._waiting())
+            self.context.operator_state.get_list_state(_WAITING).update(self._source_context.waiting())
             self.context.operator_state.get_list_state(_ENDED).update([self._ended.is_set() and self._error is None])
+        finally:
+            self._source_context.lock.release()
+
+    def _lock_not_released(self, seconds: float) -> UserCodeError:
+        stack = stack_of(frame_of(self._thread.ident))
+        summary = (
+            f"source '{self.context.name}' (subtask {self.context.subtask + 1}) has not released the checkpoint lock for "
+            f"{seconds:g} s; its function is at\n{stack.rstrip()}"
+        )
+        return UserCodeError(Fault(self.context.name, self.context.subtask, None, stack, summary))
 
     def read_epoch(self, limit: int) -> None:
         ended = self._ended.is_set()
         while limit > 0:
             self._pace.begin()
-            elements = self._source_context._take(min(limit, self._pace.size))
+            elements = self._source_context.take(min(limit, self._pace.size))
             self._emit_all(elements)
             self._pace.end(len(elements))
             limit -= len(elements)
             if not elements or time.monotonic() >= self.deadline:
                 break
-        if ended and isinstance(self._error, UserCodeError) and not self._source_context._elements:
+        if ended and isinstance(self._error, UserCodeError) and self._source_context.empty:
             raise self._error
 
     def _emit_all(self, elements: list[Any]) -> None:
@@ -186,19 +132,20 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
 
     @property
     def exhausted(self) -> bool:
-        return self._ended.is_set() and not self._source_context._elements and self._error is None
+        return self._ended.is_set() and self._source_context.empty and self._error is None
 
     def has_data(self) -> bool:
-        return bool(self._source_context._elements) or self._ended.is_set()
+        return not self._source_context.empty or self._ended.is_set()
 
     def close(self) -> None:
         context = getattr(self, "_source_context", None)
         if context is not None and not self._ended.is_set():
             cancel = getattr(self.function, "cancel", None)
+            context.begin_cancel()
             try:
                 if cancel is not None:
                     self.guarded(cancel)
             finally:
-                context._cancel()
+                context.cancel()
                 self._thread.join(_CANCEL_SECONDS)
         super().close()
