@@ -15,6 +15,7 @@ from flintstream.cli.checkpoints import checkpoints
 from flintstream.cli.demos import Demo, find_demos
 from flintstream.cli.jobs import absolute, cancel, clear_errors, list_jobs, savepoint, stop
 from flintstream.cli.runner import ScriptFailedError, run_script
+from flintstream.common.known_keys import refusal
 from flintstream.jobmaster.checkpoints.settings import RESTORE_PATH, UNCLAIMED
 from flintstream.jobmaster.checkpoints.store import read_checkpoint
 
@@ -36,6 +37,9 @@ def _parse_settings(_context: click.Context, _parameter: click.Parameter, pairs:
         key, separator, value = pair.partition("=")
         if not separator or not key.strip():
             raise click.BadParameter(f"{pair!r} is not of the form key=value")
+        wrong = refusal(key.strip())
+        if wrong is not None:
+            raise click.BadParameter(wrong)
         settings[key.strip()] = value.strip()
     return settings
 

@@ -21,6 +21,7 @@ from .config_values import (
     to_text,
 )
 from .java import add_jars_to_context_class_loader, get_gateway
+from .known_keys import refusal
 from .time import Duration
 
 __all__ = ["Configuration", "add_jars_to_context_class_loader", "get_gateway", "load_configuration"]
@@ -239,6 +240,9 @@ def _add_node(file: Path, node: Any, prefix: str, values: dict[str, Any]) -> Non
             continue
         if key in values:
             raise ValueError(f"Cannot read the configuration {file}, line {line}: '{key}' is set twice.")
+        wrong = refusal(key)
+        if wrong is not None:
+            raise ValueError(f"Cannot read the configuration {file}, line {line}: {wrong}")
         value = _construct(value_node)
         if value is not None:
             values[key] = value

@@ -12,6 +12,7 @@ from .restart_strategy import RestartStrategies, RestartStrategyConfiguration
 
 __all__ = ["ExecutionConfig"]
 
+_JOB_PARAMETERS = "pipeline.global-job-parameters"
 _UPPER_BOUND_MAX_PARALLELISM = 32_768
 
 
@@ -117,17 +118,22 @@ class ExecutionConfig:
 
     def get_global_job_parameters(self) -> dict[str, str]:
         """``pipeline.global-job-parameters``: what the user gave the whole job, as strings."""
-        value = self._configuration.get("pipeline.global-job-parameters") or {}
+        value = self._configuration.get(_JOB_PARAMETERS) or {}
         if isinstance(value, str):
             value = dict(item.split(":", 1) for item in value.split(",") if ":" in item)
-        return {str(key): str(item) for key, item in value.items()}
+        # A mapping in a file has become dotted keys.
+        nested = f"{_JOB_PARAMETERS}."
+        below = {
+            key[len(nested) :]: item for key, item in self._configuration.to_dict().items() if key.startswith(nested)
+        }
+        return {**below, **{str(key): str(item) for key, item in value.items()}}
 
     def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, Any]) -> ExecutionConfig:
         """Parameters that every function can read through its runtime context."""
         if not isinstance(global_job_parameters_dict, Mapping):
             raise TypeError(f"Job parameters are a dict, not {global_job_parameters_dict!r}.")
         parameters = {str(key): str(item) for key, item in global_job_parameters_dict.items()}
-        return self._put("pipeline.global-job-parameters", parameters)
+        return self._put(_JOB_PARAMETERS, parameters)
 
     # Switches
 

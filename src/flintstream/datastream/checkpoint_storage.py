@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from urllib.parse import urlsplit
 
+from flintstream.common.flint_options import MAX_MEMORY_STATE_SIZE
+
 __all__ = [
     "CheckpointStorage",
     "CustomCheckpointStorage",
@@ -64,7 +66,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
                 f"JobManagerCheckpointStorage: checkpoint_path={self._checkpoint_path!r}: checkpoints are in the driver's "
                 "memory as a whole, or in a directory as a whole: use FileSystemCheckpointStorage"
             )
-        return {_STORAGE: "jobmanager", "flint.checkpointing.max-memory-state-size": f"{self._max_state_size} b"}
+        return {_STORAGE: "jobmanager", MAX_MEMORY_STATE_SIZE.key: f"{self._max_state_size} b"}
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from flintstream.common.configuration import Configuration, load_configuration
 from flintstream.common.execution_config import ExecutionConfig
+from flintstream.common.known_keys import check_keys
 from flintstream.common.restart_strategy import RestartStrategyConfiguration
 from flintstream.datastream.checkpoint_config import CheckpointConfig
 from flintstream.datastream.checkpointing_mode import CheckpointingMode
@@ -71,6 +72,7 @@ class EnvironmentSettings:
         """Takes over all settings of a configuration: `env.configure(Configuration.from_dict({...}))`."""
         if not isinstance(configuration, Configuration):
             raise TypeError(f"configure: expected a Configuration, got {configuration!r}")
+        check_keys(configuration.key_set())
         self._configuration.add_all(configuration)
 
     def get_configuration(self) -> Configuration:
@@ -361,6 +363,7 @@ def effective_configuration(given: Configuration | None) -> Configuration:
         if not isinstance(given, Configuration):
             raise TypeError(f"get_execution_environment: expected a Configuration, got {given!r}")
         configuration.add_all(given)
+    check_keys(configuration.key_set())
     return configuration
 
 

@@ -34,7 +34,7 @@ from flintstream.runtime.operators.source_function import SourceFunctionOperator
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flintstream.jobmaster.submission import JobSettings
+    from flintstream.jobmaster.settings import JobSettings
 
 __all__ = ["StreamExecutionEnvironment"]
 
@@ -247,6 +247,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         """Starts what is recorded, and returns at once: `client = env.execute_async("my job")`."""
         graph = self.generate_stream_graph(True, job_name)
         batch_mode = self._is_batch(graph)
+        settings = self._job_settings(graph.job_name, batch_mode)
+        settings.check()
         if os.environ.get(PLAN_ONLY_VARIABLE) == "1":
             checkpointing = self._checkpoint_config.is_checkpointing_enabled() and not batch_mode
             print(to_text(ExecutionGraph(build_job_graph(graph))), end="")
@@ -254,7 +256,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             raise SystemExit(0)
         from flintstream.jobmaster.submission import submit
 
-        return submit(graph, self._job_settings(graph.job_name, batch_mode))
+        return submit(graph, settings)
 
     def close(self) -> None:
         """Forgets what is recorded. Jobs that run go on, and Spark stays for other environments."""
@@ -271,7 +273,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return mode is not RuntimeExecutionMode.STREAMING and graph.is_bounded
 
     def _job_settings(self, job_name: str, batch_mode: bool) -> JobSettings:
-        from flintstream.jobmaster.submission import JobSettings
+        from flintstream.jobmaster.settings import JobSettings
 
         configured = self._configuration
         return JobSettings(

@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.job_execution_result import JobExecutionResult
-from flintstream.common.job_id import JobID
 from flintstream.common.job_status import JobStatus
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.attempt import JobAttempt
@@ -31,7 +30,7 @@ from flintstream.jobmaster.deliveries import Deliveries
 from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
 from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.results import Collector
-from flintstream.jobmaster.settings import JOB_ID, JobSettings
+from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.source_factory import SourceFactory
 from flintstream.runtime.checkpoint.metadata import CheckpointMetadata
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
@@ -49,7 +48,7 @@ class JobMaster:
     """Runs one job on a thread of its own, from CREATED to FINISHED, FAILED or CANCELED."""
 
     def __init__(self, graph: ExecutionGraph, settings: JobSettings, spark: SparkSession) -> None:
-        self.job_id = JobID(settings.configuration[JOB_ID]) if _has_id(settings) else JobID()
+        self.job_id = settings.job_id
         self.settings = settings
         self.result: Future[JobExecutionResult] = promise()
         self.status = JobStatus.CREATED
@@ -250,10 +249,6 @@ class JobMaster:
     def _set_status(self, status: JobStatus) -> None:
         self.status = status
         self.status_times.append((status, time.time()))
-
-
-def _has_id(settings: JobSettings) -> bool:
-    return bool(settings.configuration.get(JOB_ID))
 
 
 def _not_ended(savepoint: str, error: BaseException) -> RuntimeError:

@@ -8,21 +8,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from flintstream.common.config_values import parse_boolean, parse_duration
+from flintstream.common.config_values import parse_duration
+from flintstream.common.flint_options import EPOCH_LEAST_INTERVAL, EPOCH_TARGET, FLINT_OPTIONS, JOB_ID, PROGRESS
+from flintstream.common.job_id import JobID
+from flintstream.common.known_keys import check_keys
 from flintstream.common.pyflink_alias import pyflink_alias_installed
+from flintstream.common.time import Duration
 from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
 from flintstream.jobmaster.restart import RestartStrategy, restart_strategy
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.user_code import UserCode, collect_main, ship_file
 
-EPOCH_TARGET = "flint.epoch.target-duration"
-EPOCH_LEAST_INTERVAL = "flint.epoch.min-interval"
-PROGRESS = "flint.progress"
 WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
-JOB_ID = "flint.job-id"
 STATE_BACKEND = "state.backend.type"
 _STATE_BACKENDS = {"hashmap": "hashmap", "filesystem": "hashmap", "jobmanager": "hashmap", "rocksdb": "rocksdb"}
-_LEAST_TARGET = 0.1
+_TARGET, _BATCH_TARGET, _LEAST_TARGET = 1.0, 4.0, 0.1
+_LEAST_INTERVAL = 0.1
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,31 @@ class JobSettings:
     pyflink: bool = field(default_factory=pyflink_alias_installed)
     """Whether `import pyflink` means flintstream; kept here, since slots of later attempts may outlive the program."""
 
+    def check(self) -> None:
+        """Raises a ValueError for the first setting that does not exist or cannot be read; nothing has run by then."""
+        check_keys(self.configuration)
+        for option in FLINT_OPTIONS:
+            option.of(self.configuration)
+        _ = self.checkpoints, self.watermark_interval
+        if self.state_backend == "rocksdb":
+            from flintstream.runtime.state.rocksdb_options import RocksDBOptions
+
+            RocksDBOptions.from_configuration(self.configuration)
+        self.restart_strategy()
+
+    @property
+    def job_id(self) -> JobID:
+        """The id that was asked for, else a new one."""
+        return JobID(JOB_ID.of(self.configuration))
+
     @property
     def epoch_seconds(self) -> float:
         """How long an epoch should last: longer in batch mode, where nobody waits for single results, and never longer
         than from one checkpoint to the next."""
-        target = self._seconds(EPOCH_TARGET, "4 s" if self.batch_mode else "1 s")
+        given = EPOCH_TARGET.of(self.configuration)
+        target = _BATCH_TARGET if self.batch_mode else _TARGET
+        if given is not None:
+            target = _seconds(given)
         return min(target, max(self.checkpoints.interval or target, _LEAST_TARGET))
 
     @cached_property
@@ -68,18 +89,21 @@ class JobSettings:
     @property
     def least_epoch_seconds(self) -> float:
         """Epochs do not start more often than this."""
-        return self._seconds(EPOCH_LEAST_INTERVAL, "100 ms")
+        given = EPOCH_LEAST_INTERVAL.of(self.configuration)
+        return _LEAST_INTERVAL if given is None else _seconds(given)
+
+    @property
+    def watermark_interval(self) -> int:
+        """How often periodic watermarks are made, in milliseconds."""
+        return parse_duration(self.configuration.get(WATERMARK_INTERVAL, "200 ms"), WATERMARK_INTERVAL).to_millis()
 
     @property
     def show_progress(self) -> bool:
         """Whether a live line is shown: on a terminal, unless switched off."""
-        wanted = self.configuration.get(PROGRESS)
-        if wanted is not None:
-            return parse_boolean(wanted, PROGRESS) and sys.stderr.isatty()
-        return sys.stderr.isatty() and os.environ.get("FLINT_PROGRESS", "1") != "0"
-
-    def _seconds(self, key: str, default: str) -> float:
-        return parse_duration(self.configuration.get(key, default), key).to_millis() / 1000
+        wanted = PROGRESS.of(self.configuration)
+        if wanted is None:
+            wanted = os.environ.get("FLINT_PROGRESS", "1") != "0"
+        return wanted and sys.stderr.isatty()
 
     def for_slots(self, job_id: str, attempt: int, same_machine: bool) -> tuple[JobInfo, UserCode]:
         """What slots need of all this."""
@@ -110,7 +134,7 @@ class JobSettings:
             attempt=attempt,
             parameters=dict(self.parameters),
             batch_mode=self.batch_mode,
-            watermark_interval=int(self._seconds(WATERMARK_INTERVAL, "200 ms") * 1000),
+            watermark_interval=self.watermark_interval,
             state_backend=self.state_backend,
             state_options={key: value for key, value in self.configuration.items() if key.startswith("state.")},
             checkpointing=self.checkpoints.enabled,
@@ -118,3 +142,7 @@ class JobSettings:
             checkpoint_timeout=self.checkpoints.timeout,
         )
         return info, user_code
+
+
+def _seconds(duration: Duration) -> float:
+    return duration.to_millis() / 1000

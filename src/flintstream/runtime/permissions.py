@@ -6,8 +6,6 @@ import os
 from enum import Enum
 from typing import IO
 
-from flintstream.common.config_values import to_text
-
 
 class Permissions(Enum):
     """The modes of new files and directories. What is there already keeps its own."""
@@ -18,16 +16,6 @@ class Permissions(Enum):
     """The members of the directory's group may read, whatever the process's umask is."""
     UMASK = (0o666, 0o777)
     """As the process's umask says."""
-
-    @staticmethod
-    def parse(value: object, key: str) -> Permissions:
-        """The permissions that an option names: `owner`, `group` or `umask`."""
-        text = to_text(value).strip().lower()
-        found = next((member for member in Permissions if member.name.lower() == text), None)
-        if found is None:
-            names = ", ".join(member.name.lower() for member in Permissions)
-            raise ValueError(f"{key} must be one of {names}, got {value!r}")
-        return found
 
     def make_directory(self, path: str) -> None:
         """Makes a directory, and those above it that are missing."""

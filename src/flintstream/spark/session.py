@@ -28,6 +28,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from flintstream.common.environment_variables import environment_variables
+from flintstream.common.flint_options import SPARK_LOG_LEVEL
 from flintstream.spark.java import create_launcher, find_java
 
 __all__ = [
@@ -40,14 +41,12 @@ __all__ = [
     "work_directory",
 ]
 
-LOG_LEVEL = "flint.spark.log-level"
 TASK_LOG_LEVEL = "flint.spark.task-log-level"
 _DEFAULT_LOG_LEVEL = "error"
 LOG_LEVEL_VARIABLE = "FLINT_SPARK_LOG"
 MASTER_VARIABLES = ("FLINT_SPARK_MASTER", "SPARK_MASTER", "MASTER")
 
 _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
-_LOG_LEVELS = ("all", "trace", "debug", "info", "warn", "error", "fatal", "off")
 # A Unix socket's path holds 108 bytes on Linux, 104 on macOS; Spark appends "/.<uuid>.sock" to the directory.
 _LONGEST_SOCKET_DIRECTORY = 104 - 44
 
@@ -213,16 +212,16 @@ def _settings(config: Mapping[str, str], work: Path) -> dict[str, str]:
 
 def _logging_options(config: Mapping[str, str]) -> str:
     level = _log_level(config)
-    options = f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()} -D{LOG_LEVEL}={level}"
+    options = f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()} -D{SPARK_LOG_LEVEL.key}={level}"
     # Failed tasks are told of by the job itself; Spark's own account of them is for those who ask for it.
     return options if level == _DEFAULT_LOG_LEVEL else f"{options} -D{TASK_LOG_LEVEL}={level}"
 
 
 def _log_level(config: Mapping[str, str]) -> str:
-    level = (config.get(LOG_LEVEL) or os.environ.get(LOG_LEVEL_VARIABLE) or _DEFAULT_LOG_LEVEL).lower()
-    if level not in _LOG_LEVELS:
-        raise SessionError(f"{LOG_LEVEL} is {level!r}; it must be one of {', '.join(_LOG_LEVELS)}.")
-    return level
+    given = SPARK_LOG_LEVEL.of(config)
+    if given is not None:
+        return given
+    return SPARK_LOG_LEVEL.parse(os.environ.get(LOG_LEVEL_VARIABLE) or _DEFAULT_LOG_LEVEL, f"${LOG_LEVEL_VARIABLE}")
 
 
 def _jvm_environment() -> dict[str, str]:

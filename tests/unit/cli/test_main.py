@@ -51,6 +51,7 @@ def test_info_asks_for_the_plan_only(job: Path) -> None:
     ("arguments", "message"),
     [
         (["-D", "novalue"], "'novalue' is not of the form key=value"),
+        (["-D", "flint.epoch.target=1 s"], "did you mean 'flint.epoch.target-duration'?"),
         (["-p", "0"], "0 is not in the range x>=1"),
     ],
 )

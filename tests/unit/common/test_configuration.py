@@ -222,3 +222,8 @@ def test_execution_config_defaults() -> None:
     assert config.disable_generic_types().has_generic_types_disabled()
     with pytest.raises(NotImplementedError):
         config.enable_force_kryo()
+
+
+def test_job_parameters_may_be_nested_in_the_file(tmp_path):
+    (tmp_path / "flint.yaml").write_text("pipeline:\n  global-job-parameters:\n    a: 1\n    b.c: x\n")
+    assert ExecutionConfig(load_configuration(tmp_path)).get_global_job_parameters() == {"a": "1", "b.c": "x"}

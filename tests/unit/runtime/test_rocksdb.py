@@ -136,7 +136,11 @@ class TestOptions:
             ("predefined-options", "FAST", "'state.backend.rocksdb.predefined-options' must be one of DEFAULT"),
             ("localdir", "here", "absolute local directories, got 'here'"),
             ("thread.num", "0", "'state.backend.rocksdb.thread.num' must be at least 1, got 0"),
-            ("blok.cache-size", "1mb", "'state.backend.rocksdb.blok.cache-size' is set to '1mb', and is no option"),
+            (
+                "blok.cache-size",
+                "1mb",
+                "did you mean 'state.backend.rocksdb.block.cache-size'",
+            ),
         ],
     )
     def test_mistakes_are_told(self, key: str, value: str, message: str) -> None:

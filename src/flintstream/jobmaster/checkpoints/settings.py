@@ -8,12 +8,11 @@ from enum import Enum
 from typing import Any
 
 from flintstream.common.config_values import parse_boolean, parse_duration, parse_integer, parse_memory_size
+from flintstream.common.flint_options import CHECKPOINT_PERMISSIONS, MAX_MEMORY_STATE_SIZE
 from flintstream.runtime.checkpoint.pieces import DEFAULT_MAX_STATE_SIZE
 from flintstream.runtime.permissions import Permissions
 
 _PREFIX = "execution.checkpointing."
-MAX_STATE_SIZE = "flint.checkpointing.max-memory-state-size"
-PERMISSIONS = "flint.checkpoints.permissions"
 RESTORE_PATH = ("execution.state-recovery.path", "execution.savepoint.path")
 UNCLAIMED = ("execution.state-recovery.ignore-unclaimed-state", "execution.savepoint.ignore-unclaimed-state")
 _DIRECTORY = (f"{_PREFIX}dir", "state.checkpoints.dir")
@@ -78,9 +77,9 @@ class CheckpointSettings:
             incremental=read.flag(_INCREMENTAL, True),
             directory=directory,
             savepoint_directory=read.text(_SAVEPOINT_DIRECTORY),
-            max_state_size=read.size((MAX_STATE_SIZE,), default.max_state_size),
+            max_state_size=read.size((MAX_MEMORY_STATE_SIZE.key,), default.max_state_size),
             inline_size=read.size(_INLINE, default.inline_size),
-            permissions=Permissions.parse(configuration.get(PERMISSIONS) or "owner", PERMISSIONS),
+            permissions=Permissions[(CHECKPOINT_PERMISSIONS.of(configuration) or "owner").upper()],
             restore_path=read.text(RESTORE_PATH),
             allow_unclaimed=read.flag(UNCLAIMED, False),
         )

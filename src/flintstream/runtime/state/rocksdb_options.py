@@ -19,6 +19,7 @@ from rocksdict import (
 )
 
 from flintstream.common.config_values import parse_boolean, parse_float, parse_integer, parse_memory_size
+from flintstream.common.known_keys import check_keys
 
 PREFIX = "state.backend.rocksdb."
 _KB, _MB = 1 << 10, 1 << 20
@@ -78,11 +79,8 @@ class RocksDBOptions:
             if key in _READERS:
                 field, parse = _READERS[key]
                 values[field] = parse(text, PREFIX + key)
-            elif not key.startswith(_ELSEWHERE):
-                raise ValueError(
-                    f"'{PREFIX}{key}' is set to {text!r}, and is no option that this state backend knows: "
-                    f"remove it, or use one of {', '.join(sorted(_READERS))} (each behind '{PREFIX}')"
-                )
+            else:
+                check_keys([PREFIX + key])  # One of Flink's that changes nothing here is no mistake.
         if values.pop("use_bloom", True) is False:
             values["bloom_bits"] = 0
         return replace(options, **values)
@@ -210,9 +208,6 @@ _READERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
 }
 """The option behind the prefix, to the field that it sets and how its text is read. All but `memory.entry-cache-ratio` are
 Flink's; of `compression.per.level` one name is taken, for all levels."""
-
-_ELSEWHERE = ("checkpoint.transfer.thread.num", "log.", "memory.managed", "metrics.", "timer-service.")
-"""Options of Flink that another part reads, or that change nothing here."""
 
 _PREDEFINED = {
     "DEFAULT": RocksDBOptions(),

@@ -1,0 +1,106 @@
+"""Every ``flint.*`` key, declared once: its name, how its value is read, its default, and what it means.
+
+Whoever needs a setting of Flintstream's own declares it here and reads it with :meth:`FlintOption.of`. The table in
+``docs/guide/configuration.md`` is checked against these declarations, and a ``flint.*`` key that is not among them is
+refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from .config_values import parse_boolean, parse_duration, parse_memory_size
+from .time import Duration
+
+__all__ = ["FLINT_OPTIONS", "FlintOption"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class FlintOption(Generic[T]):
+    """A key of Flintstream's own."""
+
+    key: str
+    parse: Callable[[Any, str], T]
+    """Gives the value; raises a ValueError that names the key, what was given and what is expected."""
+    default: str
+    """The value where none is set, as the documentation shows it."""
+    meaning: str
+    """One line for the documentation."""
+
+    def of(self, configuration: Mapping[str, Any]) -> T | None:
+        """The value in a configuration; None where it is not set."""
+        given = configuration.get(self.key)
+        return None if given is None else self.parse(given, self.key)
+
+
+def _one_of(*names: str) -> Callable[[Any, str], str]:
+    def parse(value: Any, key: str) -> str:
+        name = str(value).strip().lower()
+        if name not in names:
+            raise ValueError(f"{key} must be one of {', '.join(names)}, got {value!r}")
+        return name
+
+    return parse
+
+
+def _positive_duration(value: Any, key: str) -> Duration:
+    duration = parse_duration(value, key)
+    if duration.to_nanos() <= 0:
+        raise ValueError(f"{key} must be longer than 0, got {value!r}")
+    return duration
+
+
+def _job_id(value: Any, key: str) -> str:
+    if not re.fullmatch("[0-9a-fA-F]{32}", str(value)):
+        raise ValueError(f"{key} must be 32 hexadecimal digits, got {value!r}")
+    return str(value)
+
+
+EPOCH_TARGET = FlintOption(
+    "flint.epoch.target-duration",
+    _positive_duration,
+    "`1 s`; `4 s` in batch mode",
+    "how long an epoch should last while there is a backlog",
+)
+EPOCH_LEAST_INTERVAL = FlintOption(
+    "flint.epoch.min-interval", parse_duration, "`100 ms`", "epochs do not start more often than this"
+)
+MAX_MEMORY_STATE_SIZE = FlintOption(
+    "flint.checkpointing.max-memory-state-size",
+    parse_memory_size,
+    "`5 mb`",
+    "the most state of one subtask in a checkpoint that is kept in the driver's memory",
+)
+CHECKPOINT_PERMISSIONS = FlintOption(
+    "flint.checkpoints.permissions",
+    _one_of("owner", "group", "umask"),
+    "`owner`",
+    "who may read checkpoints and savepoints in a directory: `owner` (0600, directories 0700), `group` (0640, 0750), or "
+    "what the `umask` leaves",
+)
+JOB_ID = FlintOption("flint.job-id", _job_id, "a new one", "the id of the job: 32 hexadecimal digits")
+PROGRESS = FlintOption(
+    "flint.progress", parse_boolean, "`true`", "whether a terminal shows the live line; or `FLINT_PROGRESS=0`"
+)
+SPARK_LOG_LEVEL = FlintOption(
+    "flint.spark.log-level",
+    _one_of("all", "trace", "debug", "info", "warn", "error", "fatal", "off"),
+    "`error`",
+    "what the JVM logs on standard error: `off` to `all`; or `FLINT_SPARK_LOG`",
+)
+
+FLINT_OPTIONS: tuple[FlintOption[Any], ...] = (
+    EPOCH_TARGET,
+    EPOCH_LEAST_INTERVAL,
+    MAX_MEMORY_STATE_SIZE,
+    CHECKPOINT_PERMISSIONS,
+    JOB_ID,
+    PROGRESS,
+    SPARK_LOG_LEVEL,
+)
+"""All of them, in the order of the documentation."""

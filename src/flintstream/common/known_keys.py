@@ -1,0 +1,67 @@
+"""Which configuration keys there are, so that a mistyped one is refused instead of silently having no effect.
+
+All of ``flint.*`` is known, and in Flink's namespaces where Flintstream reads some keys (``execution.``, ``pipeline.`` …)
+every key that Flink has or had: one that has no effect here is no mistake. Other namespaces (``spark.``,
+``taskmanager.``, a program's own) may hold anything, unless a key is a near miss of a known one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+
+from .flint_options import FLINT_OPTIONS
+
+__all__ = ["check_keys", "refusal"]
+
+_MAPS = ("pipeline.global-job-parameters", "pipeline.jobvertex-parallelism-overrides", "python.job-options")
+"""Options whose values are maps: what a file nests below them become keys of their own."""
+_OURS = ("state.backend.rocksdb.memory.entry-cache-ratio",)
+"""Keys of Flintstream's own in Flink's namespaces."""
+_FLINT = "flint"
+_SIMILAR = 0.6
+_SIMILAR_NAMESPACE = 0.75
+_NEAR_MISS = 0.9
+
+
+def check_keys(keys: Iterable[str]) -> None:
+    """Raises a ValueError for the first key that does not exist, with the nearest one that does."""
+    for key in keys:
+        why = refusal(key)
+        if why is not None:
+            raise ValueError(why)
+
+
+def refusal(key: str) -> str | None:
+    """What is wrong with a key; None if nothing is."""
+    known = _known_keys()
+    if key in known or key.startswith(tuple(f"{option}." for option in _MAPS)):
+        return None
+    namespace = key.partition(".")[0]
+    if namespace in _namespaces():
+        own = [other for other in known if other.partition(".")[0] == namespace]
+        nearest = get_close_matches(key, own, 1, _SIMILAR)
+        if nearest:
+            return f"There is no option '{key}': did you mean '{nearest[0]}'?"
+        if namespace == _FLINT:
+            return f"There is no option '{key}'. The options of Flintstream are {', '.join(sorted(own))}."
+        return f"There is no option '{key}', neither in Flink nor in Flintstream."
+    # The namespace itself may be mistyped. What is much like it and like a whole key is hardly anything else.
+    if not get_close_matches(namespace, _namespaces(), 1, _SIMILAR_NAMESPACE):
+        return None
+    nearest = get_close_matches(key, known, 1, _NEAR_MISS)
+    return f"There is no option '{key}': did you mean '{nearest[0]}'?" if nearest else None
+
+
+@cache
+def _known_keys() -> frozenset[str]:
+    lines = files(__package__).joinpath("flink_keys.txt").read_text(encoding="utf-8").splitlines()
+    flinks = (line for line in lines if line and not line.startswith("#"))
+    return frozenset((*flinks, *_OURS, *(option.key for option in FLINT_OPTIONS)))
+
+
+@cache
+def _namespaces() -> frozenset[str]:
+    return frozenset(key.partition(".")[0] for key in _known_keys())

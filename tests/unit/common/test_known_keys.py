@@ -1,0 +1,111 @@
+"""Keys that exist, and those that are refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flintstream.common.configuration import Configuration, load_configuration
+from flintstream.common.flint_options import FLINT_OPTIONS
+from flintstream.common.known_keys import check_keys, refusal
+from flintstream.datastream import StreamExecutionEnvironment
+from flintstream.jobmaster.settings import JobSettings
+
+DOCUMENTATION = Path(__file__).parents[3] / "docs" / "guide" / "configuration.md"
+
+
+@pytest.mark.parametrize(
+    ("mistyped", "meant"),
+    [
+        ("flint.epoch.target-duraton", "flint.epoch.target-duration"),
+        ("flint.progess", "flint.progress"),
+        ("execution.checkpointing.intervall", "execution.checkpointing.interval"),
+        ("state.backend.typ", "state.backend.type"),
+        ("restart-strategy.fixed-delay.atempts", "restart-strategy.fixed-delay.attempts"),
+        ("paralelism.default", "parallelism.default"),
+        ("flink.epoch.target-duration", "flint.epoch.target-duration"),
+    ],
+)
+def test_the_nearest_key_is_proposed(mistyped: str, meant: str) -> None:
+    assert refusal(mistyped) == f"There is no option '{mistyped}': did you mean '{meant}'?"
+
+
+def test_keys_that_are_like_no_other_are_refused_too() -> None:
+    assert refusal("pipeline.qqqqqqqqqqqqqqqqqqqqqqqqqq") is not None
+    assert "flint.epoch.target-duration" in str(refusal("flint.zzzzzzzzzzzzzzzzzz"))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "execution.checkpointing.unaligned.enabled",  # Without an effect here.
+        "state.savepoints.dir",  # A name of Flink 1.x.
+        "pipeline.registered-kryo-types",  # Gone since Flink 2.0.
+        "pipeline.global-job-parameters.anything",
+        "taskmanager.numberOfTaskSlots",
+        "spark.sql.shuffle.partitions",
+        "my.own.key",
+        "state.backend.rocksdb.memory.entry-cache-ratio",
+    ],
+)
+def test_what_exists_somewhere_is_no_mistake(key: str) -> None:
+    check_keys([key])
+
+
+def test_a_file_is_refused_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "flint.yaml").write_text("parallelism.default: 2\nflint:\n  epoch:\n    target: 2 s\n")
+    with pytest.raises(ValueError, match=r"flint\.yaml, line 4: There is no option 'flint\.epoch\.target'"):
+        load_configuration(tmp_path)
+
+
+def test_the_program_is_refused_where_it_sets_the_key() -> None:
+    environment = StreamExecutionEnvironment.get_execution_environment()
+    with pytest.raises(ValueError, match="did you mean 'flint.progress'"):
+        environment.configure(Configuration().set_string("flint.progres", "false"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("flint.epoch.target-duration", "soon"),
+        ("flint.epoch.target-duration", "0 s"),
+        ("flint.epoch.min-interval", "often"),
+        ("flint.progress", "perhaps"),
+        ("flint.spark.log-level", "loud"),
+        ("flint.job-id", "17"),
+        ("execution.checkpointing.interval", "x"),
+        ("state.backend.type", "paper"),
+        ("restart-strategy.type", "hope"),
+        ("pipeline.auto-watermark-interval", "x"),
+    ],
+)
+def test_bad_values_are_found_before_anything_runs(key: str, value: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(key)):
+        JobSettings("job", {key: value}).check()
+
+
+def test_options_of_rocksdb_are_checked_where_it_is_used() -> None:
+    given = {"state.backend.rocksdb.thread.num": "0"}
+    JobSettings("job", given).check()
+    with pytest.raises(ValueError, match=r"thread\.num"):
+        JobSettings("job", {**given, "state.backend.type": "rocksdb"}).check()
+
+
+def test_the_plan_alone_refuses_bad_values_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLINT_PLAN_ONLY", "1")
+    environment = StreamExecutionEnvironment.get_execution_environment(
+        Configuration().set_string("execution.checkpointing.interval", "often")
+    )
+    environment.from_collection([1]).print()
+    with pytest.raises(ValueError, match="'often' of 'execution.checkpointing.interval'"):
+        environment.execute()
+
+
+def test_the_documentation_has_every_option_of_flintstream() -> None:
+    section = DOCUMENTATION.read_text(encoding="utf-8").partition("## Flintstream's keys")[2].partition("\n## ")[0]
+    rows = [
+        tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in section.splitlines() if "| `" in line
+    ]
+    assert rows == [(f"`{option.key}`", option.default, option.meaning) for option in FLINT_OPTIONS]
