@@ -14,6 +14,7 @@ from flintstream.common.time import earliest
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.alignment import AlignmentGroups
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator, Outcome, Pending
+from flintstream.jobmaster.checkpoints.restore import share_of
 from flintstream.jobmaster.cleanup import clean_up
 from flintstream.jobmaster.control import JobControl, JobFailed, JobStopped, SavepointRequest
 from flintstream.jobmaster.deliveries import Deliveries
@@ -108,7 +109,7 @@ class JobAttempt:
                 "job": info,
                 "user_code": user_code,
                 "operators": pickle_operators(self._deployment.hosted_by(slot)),
-                "restored": restored,
+                "restored": None if restored is None else share_of(restored, self._deployment.hosted_by(slot)),
             },
         )
         self._runner = EpochRunner(

@@ -6,7 +6,6 @@ thread, does everything else, one thing after the other.
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import queue
@@ -28,6 +27,7 @@ from flintstream.runtime.checkpoint.uploads import SlotSnapshot, Uploads
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import VertexDeployment
 from flintstream.runtime.faults import Fault, UserCodeError, engine_fault
+from flintstream.runtime.garbage import GarbageCollection, resident_bytes
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.protocol import (
     DONE,
@@ -97,6 +97,7 @@ class Slot:
         self._broken = False
         self._incremental = True
         self._uploads = Uploads(spec.slot, self._tell)
+        self._garbage = GarbageCollection()
         self._send: Callable[[bytes], None] = _nobody
         self._calls: dict[str, Callable[..., Any]] = {
             "deploy": self._deploy,
@@ -209,9 +210,7 @@ class Slot:
         for task in reversed(self._tasks):
             task.open()
         self._sources = [(task, task.head) for task in self._tasks if isinstance(task.head, SourceHead)]
-        # Reference counting frees what records leave behind; the collector would only walk the state again and again.
-        gc.disable()
-        gc.freeze()
+        self._garbage.begin()
 
     def _begin_epoch(self, epoch: int, sources: dict[int, SourceWork]) -> None:
         self._epoch = epoch
@@ -222,7 +221,7 @@ class Slot:
         self._notified = False
 
     def _end_epoch(self) -> EpochReport:
-        gc.collect(1)
+        self._garbage.epoch_done()
         reports = [self._report(task) for task in self._tasks]
         accumulators: dict[str, Any] = {}
         for task in self._tasks:
@@ -254,7 +253,7 @@ class Slot:
             accumulators=accumulators,
             next_due=earliest(dues),
             busy=self._busy,
-            memory=_resident_bytes(),
+            memory=resident_bytes(),
             late_records=self._late_records(),
         )
 
@@ -465,16 +464,6 @@ def _try_send(connection: Connection, frame: bytes) -> None:
         connection.send_bytes(frame)
     except OSError:
         pass
-
-
-def _resident_bytes() -> int:
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        import resource
-
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def main() -> None:

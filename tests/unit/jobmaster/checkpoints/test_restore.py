@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flintstream.graph import ExecutionGraph
-from flintstream.jobmaster.checkpoints.restore import RestoreError, restored_operators
-from flintstream.runtime.checkpoint.metadata import CheckpointMetadata, OperatorState, Piece, SubtaskState
+from flintstream.jobmaster.checkpoints.restore import RestoreError, restored_operators, share_of
+from flintstream.runtime.checkpoint.metadata import (
+    CheckpointMetadata,
+    DatabasePart,
+    KeyedPart,
+    OperatorState,
+    Piece,
+    SubtaskState,
+)
+from flintstream.runtime.checkpoint.pieces import RestoredOperators
 from flintstream.runtime.checkpoint.storage import LocalStorage
 from flintstream.runtime.deployment import JobDeployment
 
@@ -146,3 +156,62 @@ def test_a_parallelism_above_the_maximum_that_is_taken_over_is_refused_by_the_na
 def test_a_place_without_a_checkpoint_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=rf"{tmp_path}/nothing is no checkpoint"):
         restored_operators(str(tmp_path / "nothing"), program(), allow_unclaimed=True)
+
+
+# --- what each slot is sent ---
+
+SLOTS = 64
+KIND = {"count": "what is known of it"}
+
+
+def piece() -> Piece:
+    return Piece(1000, 0, os.urandom(1000))
+
+
+def many_subtasks() -> tuple[JobDeployment, str, RestoredOperators]:
+    """A job in 64 slots, and state of it: two parts for each subtask, and a position of the source."""
+    graph = program(parallelism=SLOTS, max_parallelism=2 * SLOTS)
+    count = operator_id(graph, "Count")
+    subtasks = {
+        index: SubtaskState(
+            tuple(KeyedPart(KIND, {2 * index: piece(), 2 * index + 1: piece()}, changes) for changes in (False, True)),
+            Piece(10, 0, bytes(10)),
+        )
+        for index in range(SLOTS)
+    }
+    state = OperatorState("Count", "count", SLOTS, 2 * SLOTS, subtasks, source=bytes(100_000))
+    gone = OperatorState("Gone", "gone", SLOTS, 2 * SLOTS, subtasks)
+    return JobDeployment.of(graph), count, RestoredOperators(7, None, {count: state, "gone": gone})
+
+
+def test_a_slot_is_sent_the_state_of_its_own_key_groups():
+    deployment, count, restored = many_subtasks()
+    share = share_of(restored, deployment.hosted_by(5))
+    assert share.checkpoint_id == 7
+    assert list(share.operators) == [count]
+    state = share.operators[count]
+    assert state.source is None
+    assert state.subtasks[5] == restored.operators[count].subtasks[5]
+    assert [subtask for subtask, left in state.subtasks.items() if any(part.groups for part in left.keyed)] == [5]
+    # Operator state is dealt out by its elements, and what is known of keyed state is compared everywhere.
+    assert len([left for left in state.subtasks.values() if left.operator is not None]) == SLOTS
+    assert all(part.states == KIND for left in state.subtasks.values() for part in left.keyed)
+
+
+def test_what_all_slots_are_sent_is_not_the_whole_checkpoint_for_each():
+    deployment, _, restored = many_subtasks()
+    whole = len(pickle.dumps(restored))
+    sent = [len(pickle.dumps(share_of(restored, deployment.hosted_by(slot)))) for slot in range(SLOTS)]
+    assert max(sent) < whole / 20
+    assert sum(sent) < 1.5 * whole
+
+
+def test_a_slot_is_sent_the_databases_of_its_own_key_groups():
+    deployment, count, restored = many_subtasks()
+    subtasks = {
+        index: SubtaskState((DatabasePart({}, {"1.sst": piece()}, {}, {}, (32 * index, 32 * index + 32), {}),))
+        for index in range(4)
+    }
+    restored.operators[count] = OperatorState("Count", "count", 4, 2 * SLOTS, subtasks)
+    share = share_of(restored, deployment.hosted_by(20)).operators[count]
+    assert {subtask for subtask, left in share.subtasks.items() if left.keyed} == {1}

@@ -18,9 +18,11 @@ from flintstream.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from flintstream.jobmaster.checkpoints.restore import share_of
 from flintstream.runtime.checkpoint.databases import SharedFiles
 from flintstream.runtime.checkpoint.metadata import OperatorState, SubtaskState
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter, RestoredOperators
+from flintstream.runtime.deployment import OperatorDeployment, VertexDeployment
 from flintstream.runtime.state import chain as chain_module
 from flintstream.runtime.state.chain import SnapshotChain
 from flintstream.runtime.state.heap import HeapKeyedStateBackend
@@ -121,7 +123,15 @@ class Run:
         states = {subtask.index: subtask.whole[checkpoint_id] for subtask in self.subtasks}
         operators = {OPERATOR: OperatorState("Count", None, len(states), GROUPS, states)}
         left = RestoredOperators(checkpoint_id, None, operators)
-        return merged(restore(left, index, parallelism) for index in range(parallelism))
+        shares = [share_of(left, [(vertex(parallelism), index)]) for index in range(parallelism)]
+        restored = merged(restore(share, index, parallelism) for index, share in enumerate(shares))
+        assert restored == merged(restore(left, index, parallelism) for index in range(parallelism))
+        return restored
+
+
+def vertex(parallelism: int) -> VertexDeployment:
+    operator = OperatorDeployment(0, OPERATOR, "Count", None, None, {}, [])
+    return VertexDeployment(0, "Count", 1, parallelism, GROUPS, [operator], [], [], [])
 
 
 def restore(left: RestoredOperators, index: int, parallelism: int) -> Any:
