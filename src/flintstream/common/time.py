@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from functools import total_ordering
 
@@ -206,6 +207,11 @@ def _whole(count: int, unit: int) -> int:
     if isinstance(count, bool) or not isinstance(count, int):
         raise TypeError(f"{count!r} is no whole number; use a smaller unit, such as milliseconds.")
     return count * unit
+
+
+def monotonic_due(due: float | None) -> float | None:
+    """A point in processing time (seconds since 1970) on the monotonic clock, as the two stand to each other now."""
+    return None if due is None else time.monotonic() + (due - time.time())
 
 
 def earliest(times: Iterable[float | None]) -> float | None:

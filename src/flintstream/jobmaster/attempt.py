@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.pickling import dumps
-from flintstream.common.time import earliest
+from flintstream.common.time import earliest, monotonic_due
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.alignment import AlignmentGroups
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator, Outcome, Pending
@@ -82,6 +82,7 @@ class JobAttempt:
         self._over = False
         self._read_before: dict[tuple[int, int], int] = {}
         self._slots_due: float | None = 0.0
+        """When slots want an epoch, in processing time (seconds since 1970)."""
         self._epoch_started = 0.0
         self.accumulators: dict[str, Any] = {}
 
@@ -202,7 +203,7 @@ class JobAttempt:
         self._last_checkpoint()
 
     def _one_epoch(self) -> bool:
-        self._epoch_started = time.time()
+        self._epoch_started = time.monotonic()
         reports = self._run_epoch()
         self._take_results(reports)
         self._slots_due = earliest([self._alignment.next_due(), *(report.next_due for report in reports)])
@@ -211,7 +212,7 @@ class JobAttempt:
         return self._finished(reports)
 
     def _next_due(self) -> float | None:
-        return earliest([self._slots_due, *(source.next_due() for source in self._sources.values())])
+        return earliest([monotonic_due(self._slots_due), *(source.next_due() for source in self._sources.values())])
 
     def _finished(self, reports: list[EpochReport]) -> bool:
         """Whether the job is done: the end of the sources reaches every vertex in the very epoch in which they end."""

@@ -13,6 +13,7 @@ from typing import Any
 from flintstream.runtime.faults import Fault
 
 CAUSE_SECONDS = 2.0
+_LOOK_SECONDS = 10.0
 
 
 class JobFailed(Exception):
@@ -142,7 +143,8 @@ class JobControl:
         """Sleeps until there is something to do: true for an epoch, false for anything else.
 
         An epoch is due with data or at the time `due` says, and never before `not_before`; `tended` is the time of what
-        else has to be looked at.
+        else has to be looked at. All by the monotonic clock. `due` is asked again at times: it may stand for a point in
+        processing time, and that clock may be set.
         """
         while True:
             epoch_due, other_due = due(), tended()
@@ -151,7 +153,7 @@ class JobControl:
                 if self._woken:
                     self._woken = False
                     return False
-                now = time.time()
+                now = time.monotonic()
                 epoch_due = 0.0 if self._data_ready else epoch_due
                 waits = [other_due - now] if other_due is not None else []
                 if epoch_due is not None:
@@ -160,7 +162,7 @@ class JobControl:
                         return True
                 if waits and min(waits) <= 0:
                     return False
-                self._changed.wait(min(waits) if waits else None)
+                self._changed.wait(min([_LOOK_SECONDS, *waits]))
 
     def pause(self, seconds: float) -> None:
         """Sleeps, unless the job is to end."""

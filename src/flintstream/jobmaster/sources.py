@@ -34,7 +34,7 @@ class SourceCoordinator:
         return None
 
     def next_due(self) -> float | None:
-        """When (seconds since 1970) this source wants an epoch; None for not by itself."""
+        """When (by the monotonic clock) this source wants an epoch; None for not by itself."""
         return None
 
     def epoch_done(self, reports: Sequence[VertexReport]) -> None:
@@ -101,7 +101,7 @@ class SplitCoordinator(SourceCoordinator):
         self.positions = {split_id: place for split_id, (_, place) in left.items() if place is not None}
 
     def work(self, limit: int) -> SourceWork:
-        if self._next_discovery is not None and time.time() >= self._next_discovery:
+        if self._next_discovery is not None and time.monotonic() >= self._next_discovery:
             self._discover()
         dealt: dict[int, list[tuple[Split, Any]]] = {}
         for split in self._unassigned:
@@ -114,7 +114,7 @@ class SplitCoordinator(SourceCoordinator):
     def next_due(self) -> float | None:
         if self._unassigned:
             return 0.0
-        if self._next_discovery is not None and time.time() >= self._next_discovery:
+        if self._next_discovery is not None and time.monotonic() >= self._next_discovery:
             # Looking is cheap, an epoch is not: run one only if there is something new.
             self._discover()
             if self._unassigned:
@@ -140,4 +140,4 @@ class SplitCoordinator(SourceCoordinator):
             self._complete = self._source.bounded
             self._next_discovery = None
         else:
-            self._next_discovery = time.time() + self._source.discovery_interval
+            self._next_discovery = time.monotonic() + self._source.discovery_interval

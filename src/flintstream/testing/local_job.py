@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from flintstream.common.accumulators import Accumulator
+from flintstream.common.time import monotonic_due
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.job_graph import build_job_graph
 from flintstream.graph.stream_graph import StreamGraph
@@ -255,10 +256,10 @@ class LocalJob:
             return True
         dues = [
             self._alignment.next_due(),
-            *(task.next_due() for task in running),
+            *(monotonic_due(task.next_due()) for task in running),
             *(source.next_due() for source in self._sources),
         ]
-        return any(due is not None and due <= time.time() for due in dues)
+        return any(due is not None and due <= time.monotonic() for due in dues)
 
     def _close(self) -> list[BaseException]:
         errors = [error for task in self.tasks for error in task.close()]

@@ -86,7 +86,7 @@ def everything(records: dict[str, int]) -> list[tuple[str, int]]:
 @pytest.fixture
 def clock(monkeypatch):
     now = SimpleNamespace(seconds=1000.0)
-    monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now.seconds))
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now.seconds))
     return now
 
 

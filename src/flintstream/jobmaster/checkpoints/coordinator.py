@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
 from flintstream.common.time import earliest
@@ -21,6 +22,7 @@ from flintstream.jobmaster.checkpoints.store import (
     FencedOffError,
     checkpoint_directory,
 )
+from flintstream.jobmaster.checkpoints.writer import StorageWriter
 from flintstream.runtime.checkpoint.metadata import (
     METADATA,
     CheckpointMetadata,
@@ -33,10 +35,17 @@ from flintstream.runtime.protocol import SnapshotDone, SnapshotFailed, StoredSub
 
 _EVERYTHING = 1 << 62
 _REMEMBERED = 1000
+STORAGE_SECONDS = 30.0
+"""How long the end of an attempt, or of the job, waits for a storage that does not answer."""
+_log = logging.getLogger(__name__)
 
 
 class CheckpointFailedError(RuntimeError):
     """A checkpoint or savepoint was given up; the message says why."""
+
+
+class StorageHangsError(CheckpointFailedError):
+    """The metadata are still being written. Nobody knows what will come of it: the attempt must end."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,7 @@ class Pending:
     waiting: set[int]
     """The slots that have not answered."""
     deadline: float
+    """By the monotonic clock."""
     savepoint: str | None = None
     """The directory of a savepoint."""
     stored: bool = True
@@ -70,6 +80,7 @@ class Pending:
     base: int | None = None
     """The checkpoint to whose files it may refer; a savepoint has all its own."""
     states: dict[tuple[str, int], StoredSubtask] = field(default_factory=dict)
+    begun: float = field(default_factory=lambda: time.monotonic())
 
     @property
     def kind(self) -> str:
@@ -83,6 +94,8 @@ class Outcome:
 
     pending: Pending
     error: BaseException | None = None
+    tolerated: bool = True
+    """Whether the job goes on in spite of it."""
 
     @property
     def completed(self) -> bool:
@@ -137,9 +150,9 @@ class CheckpointCoordinator:
         self.statistics: deque[CheckpointStatistics] = deque(maxlen=_REMEMBERED)
         """Of the latest completed ones."""
         self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-        self._writer = ThreadPoolExecutor(1, "checkpoints")
+        self._writer = StorageWriter("checkpoints")
         self._next_id = 1
-        self._last_started = time.time()
+        self._last_started = time.monotonic()
         self._last_ended = 0.0
         self._hurried = False
         self._notified: int | None = None
@@ -166,30 +179,43 @@ class CheckpointCoordinator:
     # --- when ---
 
     def next_due(self, epoch: int) -> float | None:
-        """When (seconds since 1970) the coordinator has to be asked again; `epoch` is the last one that has run.
+        """When (by the monotonic clock) the coordinator has to be asked again; `epoch` is the last one that has run.
 
         An idle job has nothing new to store: the next checkpoint waits for the next epoch.
         """
         with self._lock:
-            deadlines = [pending.deadline for pending in self._pending.values() if pending.waiting]
+            deadlines = [pending.deadline for pending in self._pending.values()]
             return earliest([*deadlines, self._periodic_due(epoch)])
 
     def is_due(self, epoch: int) -> bool:
         """Whether a checkpoint should begin now."""
         with self._lock:
             due = self._periodic_due(epoch)
-            return due is not None and due <= time.time()
+            return due is not None and due <= time.monotonic()
 
     def hurry(self) -> None:
         """Asks for a checkpoint as soon as it may be taken: somebody waits for it."""
         self._hurried = True
 
-    def _periodic_due(self, epoch: int) -> float | None:
+    def is_overdue(self, since: float) -> bool:
+        """Whether a checkpoint could not begin for longer than one may take, while slots have been at work since then."""
+        with self._lock:
+            due = self._periodic_due(None)
+            return due is not None and max(due, since) + self.settings.timeout <= time.monotonic()
+
+    def miss(self) -> bool:
+        """Counts a checkpoint that was overdue as one that has failed; false if no more failures are tolerated."""
+        with self._lock:
+            self._last_started = self._last_ended = time.monotonic()
+            self._failures += 1
+            return self._failures <= self.settings.tolerable_failures
+
+    def _periodic_due(self, epoch: int | None) -> float | None:
         interval = self.settings.interval
         periodic = [pending for pending in self._pending.values() if pending.savepoint is None]
         if interval is None or len(periodic) >= self.settings.max_concurrent:
             return None
-        if epoch <= max([self._epoch, *(pending.epoch for pending in periodic)]):
+        if epoch is not None and epoch <= max([self._epoch, *(pending.epoch for pending in periodic)]):
             return None
         start = self._last_ended if self._hurried else self._last_started + interval
         return max(start, self._last_ended + self.settings.min_pause)
@@ -205,7 +231,7 @@ class CheckpointCoordinator:
         stored: bool = True,
     ) -> Pending:
         """Begins a checkpoint, or a savepoint in a directory of its own below the given one."""
-        now = time.time()
+        now = time.monotonic()
         checkpoint_id, self._next_id = self._next_id, self._next_id + 1
         directory = None
         if savepoint_directory is not None:
@@ -216,7 +242,7 @@ class CheckpointCoordinator:
             self._hurried = False
         pending = Pending(
             checkpoint_id,
-            int(now * 1000),
+            int(time.time() * 1000),
             epoch,
             self._target(checkpoint_id, directory, stored),
             sources,
@@ -273,26 +299,50 @@ class CheckpointCoordinator:
             self._given_up[checkpoint_id] = self._pending.pop(checkpoint_id)
         self._end(pending, error)
 
-    def expire(self) -> None:
-        """Gives up what has taken too long."""
-        now = time.time()
-        for pending in list(self._pending.values()):
-            if pending.deadline <= now:
+    def late(self) -> list[Pending]:
+        """Those that have taken too long."""
+        now = time.monotonic()
+        with self._lock:
+            return [pending for pending in self._pending.values() if pending.deadline <= now]
+
+    def expire(self, diagnosis: Callable[[Pending], str] = lambda pending: "") -> list[Pending]:
+        """Gives up what has taken too long, and returns it; `diagnosis` says what the slots do instead."""
+        late = self.late()
+        for pending in late:
+            reason = f"not complete after {self.settings.timeout:g} s: "
+            if pending.waiting:
                 slots = ", ".join(map(str, sorted(pending.waiting)))
-                reason = f"not complete after {self.settings.timeout:g} s: slots {slots} have not answered"
+                told = diagnosis(pending)
+                reason += f"slots {slots} have not answered{told and '; '}{told}"
                 self.fail(pending.checkpoint_id, CheckpointFailedError(reason))
+            else:
+                reason += f"its metadata are still being written to {pending.savepoint or self.settings.directory}"
+                self._give_up_writing(pending, StorageHangsError(reason))
+        return late
+
+    def _give_up_writing(self, pending: Pending, error: BaseException) -> None:
+        with self._lock:
+            if self._pending.pop(pending.checkpoint_id, None) is None:
+                return
+        self._end(pending, error)
 
     def _complete(self, pending: Pending) -> None:
         failure: BaseException | None = None
         try:
             metadata = self._metadata(pending)
             location = self._write(pending, metadata)
-            self.statistics.append(_statistics(pending, metadata))
-            pending.result.set_result(location)
         except BaseException as error:
             failure = error
         with self._lock:
-            del self._pending[pending.checkpoint_id]
+            given_up = self._pending.pop(pending.checkpoint_id, None) is None
+        if given_up:
+            if failure is None:
+                # It counts all the same: the next attempt goes on behind it.
+                self._outcomes.put(Outcome(pending))
+            return
+        if failure is None:
+            self.statistics.append(_statistics(pending, metadata))
+            pending.result.set_result(location)
         self._end(pending, failure)
 
     def _write(self, pending: Pending, metadata: CheckpointMetadata) -> str:
@@ -348,13 +398,24 @@ class CheckpointCoordinator:
 
     def _end(self, pending: Pending, error: BaseException | None) -> None:
         if pending.savepoint is None:
-            self._last_ended = time.time()
+            self._last_ended = time.monotonic()
         if error is not None:
             if not pending.result.done():
                 pending.result.set_exception(error)
-            self._writer.submit(self._discard, pending)
-        self._outcomes.put(Outcome(pending, error))
+            # What hangs may still be written: its files stay.
+            if not isinstance(error, StorageHangsError):
+                self._writer.submit(self._discard, pending)
+        self._outcomes.put(Outcome(pending, error, self._tolerates(pending, error)))
         self._wake()
+
+    def _tolerates(self, pending: Pending, error: BaseException | None) -> bool:
+        if isinstance(error, StorageHangsError):
+            return False
+        if pending.savepoint is not None:
+            return True
+        with self._lock:
+            self._failures = 0 if error is None else self._failures + 1
+            return self._failures <= self.settings.tolerable_failures
 
     def _discard(self, pending: Pending) -> None:
         with self._lock:
@@ -384,18 +445,12 @@ class CheckpointCoordinator:
         """
         if isinstance(outcome.error, FencedOffError):
             raise outcome.error
-        if outcome.completed:
-            if outcome.pending.savepoint is None:
-                self._failures = 0
-                self._epoch = max(self._epoch, outcome.pending.epoch)
-                self._notified = outcome.pending.checkpoint_id
-                # The one before it is nobody's base any more.
-                self._writer.submit(self._prune)
-            return True
-        if outcome.pending.savepoint is not None:
-            return True
-        self._failures += 1
-        return self._failures <= self.settings.tolerable_failures
+        if outcome.completed and outcome.pending.savepoint is None:
+            self._epoch = max(self._epoch, outcome.pending.epoch)
+            self._notified = outcome.pending.checkpoint_id
+            # The one before it is nobody's base any more.
+            self._writer.submit(self._prune)
+        return outcome.tolerated
 
     def begin_attempt(self, first_id: int = 0) -> None:
         """A new attempt of the job begins; numbers go on behind `first_id`, and behind what any driver has begun."""
@@ -404,22 +459,38 @@ class CheckpointCoordinator:
         self._notified = None
         self._failures = 0
         self._epoch = 0
-        self._last_started = time.time()
+        self._last_started = time.monotonic()
 
     def end_attempt(self) -> list[Outcome]:
         """Gives up what is on its way: the attempt is over. Gives the outcomes that nobody has taken."""
         for checkpoint_id in list(self._pending):
             self.fail(checkpoint_id, CheckpointFailedError("the job has failed or ended"))
         # Nothing of this attempt may become complete once the next one has begun.
-        self._writer.submit(lambda: None).result()
+        if not self._writer.settle(STORAGE_SECONDS):
+            self._abandon_writes()
         self._given_up.clear()
         return self.outcomes()
 
+    def _abandon_writes(self) -> None:
+        """The storage hangs: the attempt ends without it."""
+        place = self.settings.directory or "the savepoint's directory"
+        _log.warning("job %s: %s has not answered for %g s; goes on without it", self._job_id, place, STORAGE_SECONDS)
+        self._writer.abandon()
+        error = StorageHangsError(f"the job has failed or ended while metadata were being written to {place}")
+        for pending in list(self._pending.values()):
+            self._give_up_writing(pending, error)
+
     def close(self, keep: bool) -> None:
         """The job is over; its checkpoints stay only if it is said so, and what its savepoints refer to in any case."""
-        self._writer.shutdown()
-        if not keep:
-            self.store.remove_all(but=TASK_OWNED if self._has_savepoint else None)
+        removed = self._writer.submit(self._remove_all) if not keep else self._writer.submit(lambda: None)
+        done = wait([removed], STORAGE_SECONDS).done
+        self._writer.abandon()
+        if not done:
+            raise StorageError(f"{self.settings.directory} has not answered for {STORAGE_SECONDS:g} s")
+        removed.result()
+
+    def _remove_all(self) -> None:
+        self.store.remove_all(but=TASK_OWNED if self._has_savepoint else None)
 
 
 def _statistics(pending: Pending, metadata: CheckpointMetadata) -> CheckpointStatistics:
@@ -427,7 +498,7 @@ def _statistics(pending: Pending, metadata: CheckpointMetadata) -> CheckpointSta
         pending.checkpoint_id,
         pending.savepoint is not None,
         pending.timestamp,
-        time.time() - pending.timestamp / 1000,
+        time.monotonic() - pending.begun,
         sum(stored.state.size for stored in pending.states.values()),
         metadata.size,
     )

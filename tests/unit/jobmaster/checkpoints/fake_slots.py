@@ -32,7 +32,7 @@ class Clock:
 
     def __init__(self, monkeypatch: Any) -> None:
         self.now = START
-        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: self.now))
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: self.now, monotonic=lambda: self.now))
 
 
 class FakeJob:
@@ -93,7 +93,7 @@ class FakeJob:
     def settle(self) -> None:
         """Waits for what the coordinator does on its own thread."""
         for _ in range(3):
-            self.coordinator._writer.submit(lambda: None).result()
+            assert self.coordinator._writer.settle(60)
 
     def outcomes(self) -> list[Outcome]:
         """What became of checkpoints; the slots are told."""

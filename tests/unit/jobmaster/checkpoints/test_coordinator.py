@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flintstream.jobmaster.checkpoints import coordinator as module
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointFailedError
 from flintstream.jobmaster.checkpoints.store import FencedOffError, read_checkpoint
 from flintstream.runtime.checkpoint.pieces import RestoredOperators, read_piece
@@ -663,3 +664,116 @@ def test_checkpoints_live_in_a_bucket_as_they_do_in_a_directory(clock):
         assert read_checkpoint(storage.root)[0].checkpoint_id == second.base
         second.coordinator.close(keep=False)
         assert storage.names() == []
+
+
+# --- a storage that hangs ---
+
+
+class Hanging:
+    """The write of a checkpoint's metadata, which begins and goes on when it is told to."""
+
+    def __init__(self, monkeypatch, job):
+        self.begun, self.may_go_on = threading.Event(), threading.Event()
+        add = job.coordinator.store.add
+
+        def slowly(*arguments):
+            self.begun.set()
+            self.may_go_on.wait(60)
+            add(*arguments)
+
+        monkeypatch.setattr(job.coordinator.store, "add", slowly)
+
+
+@pytest.fixture
+def hanging(monkeypatch, make):
+    job = make(timeout=60.0, tolerable_failures=5)
+    monkeypatch.setattr(module, "STORAGE_SECONDS", 0.01)
+    hanging = Hanging(monkeypatch, job)
+    job.pending = job.begin()
+    job.answer(job.pending)
+    hanging.begun.wait(60)
+    yield job, hanging
+    hanging.may_go_on.set()
+    monkeypatch.setattr(module, "STORAGE_SECONDS", 60.0)
+
+
+def test_metadata_that_cannot_be_written_are_given_up_and_end_the_attempt(hanging, clock):
+    job, _ = hanging
+    assert job.coordinator.expire() == []
+    clock.now += 60
+    assert job.coordinator.expire() == [job.pending]
+    (outcome,) = job.coordinator.outcomes()
+    assert f"metadata are still being written to {job.settings.directory}" in str(outcome.error)
+    assert not job.coordinator.count(outcome), "however many failures are tolerated: nobody knows what comes of it"
+    assert job.coordinator.expire() == []
+
+
+def test_neither_the_end_of_an_attempt_nor_of_the_job_waits_for_a_storage_that_hangs(hanging, caplog):
+    job, _ = hanging
+    (outcome,) = job.coordinator.end_attempt()
+    assert outcome.pending is job.pending and not outcome.completed
+    assert isinstance(job.pending.result.exception(0), CheckpointFailedError)
+    assert "has not answered for 0.01 s" in caplog.text
+    job.coordinator.close(keep=True)
+
+
+def test_metadata_that_are_written_in_the_end_count_if_the_attempt_is_not_over(hanging, clock, monkeypatch):
+    job, hung = hanging
+    clock.now += 60
+    job.coordinator.expire()
+    hung.may_go_on.set()
+    monkeypatch.setattr(module, "STORAGE_SECONDS", 60.0)
+    given_up, completed = job.coordinator.end_attempt()
+    assert not given_up.completed
+    assert completed.completed and completed.pending is job.pending
+    assert job.kept() == [1]
+
+
+def test_a_storage_that_hangs_when_the_job_has_ended_is_told(make, monkeypatch):
+    job = make()
+    may_go_on = threading.Event()
+    monkeypatch.setattr(module, "STORAGE_SECONDS", 0.01)
+    monkeypatch.setattr(job.coordinator.store, "remove_all", lambda **arguments: may_go_on.wait(60))
+    with pytest.raises(StorageError, match="has not answered for 0.01 s"):
+        job.coordinator.close(keep=False)
+    may_go_on.set()
+    monkeypatch.setattr(module, "STORAGE_SECONDS", 60.0)
+
+
+# --- one that cannot begin, as the slots are at work ---
+
+
+def test_one_is_overdue_when_it_could_not_begin_for_as_long_as_one_may_take(make, clock):
+    job = make(timeout=60.0)
+    assert not job.coordinator.is_overdue(START)
+    clock.now = START + 69
+    assert not job.coordinator.is_overdue(START)
+    clock.now = START + 70  # the interval and the time-out
+    assert job.coordinator.is_overdue(START)
+    assert not job.coordinator.is_overdue(START + 20), "the job was idle before: there was nothing to take"
+    clock.now = START + 80
+    assert job.coordinator.is_overdue(START + 20)
+
+
+def test_one_that_was_missed_counts_as_failed_and_the_next_may_be_missed_after_the_same_time(make, clock):
+    job = make(timeout=60.0, tolerable_failures=1)
+    clock.now = START + 70
+    assert job.coordinator.miss()
+    assert not job.coordinator.is_overdue(START)
+    clock.now = START + 140
+    assert job.coordinator.is_overdue(START)
+    assert not job.coordinator.miss()
+
+
+def test_one_on_its_way_is_not_overdue(make, clock):
+    job = make(timeout=60.0)
+    job.begin()
+    clock.now += 1000
+    assert not job.coordinator.is_overdue(START), "it is late: that is another matter"
+    assert len(job.coordinator.late()) == 1
+
+
+def test_a_job_without_checkpoints_misses_none(make, clock):
+    job = make(interval=None)
+    clock.now += 1000
+    assert not job.coordinator.is_overdue(START)
