@@ -13,19 +13,21 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from flintstream.common.environment_variables import environment_variables
 from flintstream.common.pyflink_alias import pyflink_alias
+from flintstream.runtime.user_code import import_entry
 
-__all__ = ["OVERRIDES_VARIABLE", "PLAN_ONLY_VARIABLE", "ScriptFailedError", "run_script"]
+__all__ = ["OVERRIDES_VARIABLE", "PLAN_ONLY_VARIABLE", "Program", "ProgramFailedError", "run_program"]
 
 OVERRIDES_VARIABLE = "FLINT_CONF_OVERRIDES"
 PLAN_ONLY_VARIABLE = "FLINT_PLAN_ONLY"
 
 
-class ScriptFailedError(Exception):
+class ProgramFailedError(Exception):
     """The program raised; ``report`` is its traceback, beginning at the program's own first line."""
 
     def __init__(self, report: str) -> None:
@@ -33,18 +35,40 @@ class ScriptFailedError(Exception):
         self.report = report
 
 
-def run_script(
-    script: Path,
-    arguments: Sequence[str] = (),
+@dataclass(frozen=True)
+class Program:
+    """A script or a module, its arguments, and what it imports from besides."""
+
+    script: Path | None = None
+    module: str | None = None
+    arguments: Sequence[str] = ()
+    python_files: Sequence[str] = ()
+
+    def run(self) -> None:
+        """Runs it as ``__main__``."""
+        if self.script is not None:
+            runpy.run_path(str(self.script), run_name="__main__")
+        elif self.module is not None:
+            runpy.run_module(self.module, run_name="__main__", alter_sys=True)
+
+    @property
+    def search_path(self) -> list[str]:
+        """Where its imports are looked for first: the script's folder, or the current one for a module."""
+        first = os.getcwd() if self.script is None else str(self.script.resolve().parent)
+        return [first, *map(import_entry, self.python_files)]
+
+
+def run_program(
+    program: Program,
     settings: Mapping[str, str] | None = None,
     *,
     pyflink: bool = False,
     plan_only: bool = False,
 ) -> None:
-    """Runs ``script`` as ``__main__`` with ``arguments``, under ``settings``.
+    """Runs a program under ``settings``.
 
     ``pyflink`` lets its imports of ``pyflink`` find flintstream; ``plan_only`` makes ``execute`` print the
-    plan instead of running the job. Raises :class:`ScriptFailedError` when the program does; its
+    plan instead of running the job. Raises :class:`ProgramFailedError` when the program does; its
     ``SystemExit`` passes through.
     """
     variables = {}
@@ -52,13 +76,13 @@ def run_script(
         variables[OVERRIDES_VARIABLE] = json.dumps({**_inherited_overrides(), **settings})
     if plan_only:
         variables[PLAN_ONLY_VARIABLE] = "1"
-    with environment_variables(variables), _program(script, arguments), pyflink_alias(pyflink):
+    with environment_variables(variables), _surroundings(program), pyflink_alias(pyflink):
         try:
-            runpy.run_path(str(script), run_name="__main__")
+            program.run()
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:
-            raise ScriptFailedError(_report(error, script)) from error
+            raise ProgramFailedError(_report(error)) from error
 
 
 def _inherited_overrides() -> dict[str, str]:
@@ -66,20 +90,24 @@ def _inherited_overrides() -> dict[str, str]:
     return inherited
 
 
-def _report(error: BaseException, script: Path) -> str:
+def _report(error: BaseException) -> str:
     """The traceback without the frames above the program: this module's and runpy's."""
     first: TracebackType | None = error.__traceback__
-    while first is not None and first.tb_frame.f_code.co_filename != str(script):
+    while first is not None and _above_program(first.tb_frame.f_code.co_filename):
         first = first.tb_next
     # A program that does not even compile has no frame of its own.
     return "".join(traceback.format_exception(type(error), error, first))
 
 
+def _above_program(file: str) -> bool:
+    return file in (__file__, runpy.__file__) or file.startswith(("<frozen runpy", "<frozen importlib"))
+
+
 @contextmanager
-def _program(script: Path, arguments: Sequence[str]) -> Iterator[None]:
+def _surroundings(program: Program) -> Iterator[None]:
     argv, path = sys.argv[:], sys.path[:]
-    sys.argv = [str(script), *arguments]
-    sys.path.insert(0, str(script.resolve().parent))
+    sys.argv = [str(program.script or program.module), *program.arguments]
+    sys.path[:0] = program.search_path
     try:
         yield
     finally:

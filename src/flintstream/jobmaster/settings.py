@@ -19,6 +19,8 @@ from flintstream.jobmaster.restart import RestartStrategy, restart_strategy
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.user_code import UserCode, collect_main, ship_file
 
+CLAIM_MODE = ("execution.state-recovery.claim-mode", "execution.savepoint-restore-mode")
+PYTHON_PATH = "python.pythonpath"
 WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
 STATE_BACKEND = "state.backend.type"
 _STATE_BACKENDS = {"hashmap": "hashmap", "filesystem": "hashmap", "jobmanager": "hashmap", "rocksdb": "rocksdb"}
@@ -48,6 +50,8 @@ class JobSettings:
         for option in FLINT_OPTIONS:
             option.of(self.configuration)
         _ = self.checkpoints, self.watermark_interval
+        for key in CLAIM_MODE:
+            check_claim_mode(self.configuration.get(key, "NO_CLAIM"), key)
         if self.state_backend == "rocksdb":
             from flintstream.runtime.state.rocksdb_options import RocksDBOptions
 
@@ -105,6 +109,11 @@ class JobSettings:
             wanted = os.environ.get("FLINT_PROGRESS", "1") != "0"
         return wanted and sys.stderr.isatty()
 
+    @property
+    def _python_path(self) -> list[str]:
+        """Folders on the machines of the slots."""
+        return [entry for entry in self.configuration.get(PYTHON_PATH, "").split(os.pathsep) if entry]
+
     def for_slots(self, job_id: str, attempt: int, same_machine: bool) -> tuple[JobInfo, UserCode]:
         """What slots need of all this."""
         requirements = None
@@ -117,7 +126,7 @@ class JobSettings:
             )
         user_code = UserCode(
             main=collect_main(),
-            sys_path=[os.path.abspath(entry) for entry in sys.path] if same_machine else [],
+            sys_path=[*self._python_path, *(os.path.abspath(entry) for entry in sys.path if same_machine)],
             python_files=[ship_file(path, "add_python_file", same_machine) for path in self.python_files],
             archives=[
                 (ship_file(path, "add_python_archive", same_machine), target) for path, target in self.python_archives
@@ -142,6 +151,15 @@ class JobSettings:
             checkpoint_timeout=self.checkpoints.timeout,
         )
         return info, user_code
+
+
+def check_claim_mode(text: str, key: str) -> None:
+    """Refuses the modes in which a job would own the savepoint that it is restored from."""
+    mode = text.strip().upper().replace("-", "_")
+    if mode in ("CLAIM", "LEGACY"):
+        raise ValueError(f"{key} is {text!r}: a job never owns what it is restored from, as with NO_CLAIM")
+    if mode != "NO_CLAIM":
+        raise ValueError(f"{key} must be NO_CLAIM, got {text!r}")
 
 
 def _seconds(duration: Duration) -> float:

@@ -52,9 +52,7 @@ class UserCode:
             if entry not in sys.path:
                 sys.path.append(entry)
         for file in self.python_files:
-            path = self._placed(file, os.path.join(directory, "python-files"))
-            entry = path if os.path.isdir(path) or path.endswith((".zip", ".egg", ".whl")) else os.path.dirname(path)
-            sys.path.insert(0, entry)
+            sys.path.insert(0, import_entry(self._placed(file, os.path.join(directory, "python-files"))))
         for archive, target in self.archives:
             path = self._placed(archive, os.path.join(directory, "archive-files"))
             self._unpack(path, os.path.join(directory, "archives", target or archive.name))
@@ -155,9 +153,20 @@ def register_main(definitions: dict[str, bytes]) -> None:
     vars(main)["__getattr__"] = load
 
 
+def import_entry(path: str) -> str:
+    """The entry of `sys.path` by which a file, folder or archive can be imported."""
+    full = local_path(path)
+    return full if os.path.isdir(full) or full.endswith((".zip", ".egg", ".whl")) else os.path.dirname(full)
+
+
+def local_path(path: str) -> str:
+    """An absolute path of this machine, also from a URL `file://…`."""
+    return os.path.abspath(path.strip().removeprefix("file://"))
+
+
 def ship_file(path: str, option: str, same_machine: bool) -> ShippedFile:
     """Reads a file or a directory that the user has named in `option`."""
-    full = os.path.abspath(path)
+    full = local_path(path)
     if not os.path.exists(full):
         raise FileNotFoundError(f"{option}: there is no file {path!r}")
     is_directory = os.path.isdir(full)

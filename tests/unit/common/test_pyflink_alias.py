@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import flintstream.spark.java
-from flintstream.cli.runner import run_script
+from flintstream.cli.runner import Program, run_program
 from flintstream.common.pyflink_alias import pyflink_alias, pyflink_alias_installed
 
 
@@ -59,5 +59,5 @@ def test_an_installed_pyflink_is_hidden_and_comes_back(tmp_path: Path, monkeypat
 def test_a_script_runs_with_its_pyflink_imports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "job.py"
     path.write_text("from pyflink.spark.java import JavaRuntime\nprint(JavaRuntime.__module__)\n")
-    run_script(path, pyflink=True)
+    run_program(Program(path), pyflink=True)
     assert capsys.readouterr().out == "flintstream.spark.java\n"
