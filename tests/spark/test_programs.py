@@ -344,3 +344,13 @@ def test_rows_keep_their_names_across_an_exchange(env):
     stream = env.from_collection([("ann", 31), ("bob", 27)], declared).rebalance().map(lambda row: (row.name, row.age))
     assert sorted(collect(stream)) == [("ann", 31), ("bob", 27)]
     assert collect(env.from_collection([("ann", 31)], declared)) == [Row(name="ann", age=31)]
+
+
+def test_a_record_may_be_larger_than_what_sparks_jvm_has_room_for(env):
+    """Its heap has 464 MB, of which the rows of an exchange get less than 100."""
+    size = 120 << 20
+    large = env.from_collection([1, 2]).map(lambda n: bytes([n]) * size).key_by(lambda record: record[0])
+    assert sorted(collect(large.map(lambda record: (record[0], len(record), record[-1])))) == [
+        (1, size, 1),
+        (2, size, 2),
+    ]

@@ -43,6 +43,14 @@ def test_times_and_nulls_of_a_dataframe_arrive_as_python_values(env, spark):
     ]
 
 
+def test_rows_of_a_dataframe_may_be_large(env, spark):
+    """A hundred of them make a block of 100 MB, which is more than Spark's JVM has room for."""
+    size = 1_000_000
+    frame = spark.range(0, 100, 1, 1).selectExpr("id", f"repeat(cast(id % 10 AS string), {size}) AS text")
+    found = collect(env.from_spark(frame).map(lambda row: (row.id, len(row.text), row.text[-1])))
+    assert sorted(found) == [(n, size, str(n % 10)) for n in range(100)]
+
+
 def test_an_empty_dataframe_ends_at_once(env, spark):
     assert collect(env.from_spark(spark.range(0))) == []
 

@@ -32,7 +32,8 @@ class FrameBlocks:
         self.blocks = blocks_of(in_session(frame, session), vertex_id, slots)
         self.blocks.persist(StorageLevel.DISK_ONLY)
         try:
-            self.counts = Counter(row["channel"] for row in self.blocks.select("channel").collect())
+            first_parts = self.blocks.where("input = 0").select("channel")
+            self.counts = Counter(row["channel"] for row in first_parts.collect())
             """How many blocks each partition has."""
         except BaseException:
             self.release()

@@ -2,6 +2,7 @@
 
 A block holds records, column by column, and control elements (watermarks, idleness, end of input), each with its
 place among the records. Encoding is pickle; a block with instances of local classes falls back to cloudpickle.
+A block with a single large record travels in parts, since a row must fit several times into the memory of Spark's JVM.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 from array import array
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -19,7 +21,7 @@ from flintstream.runtime.faults import user_fault
 TARGET_BLOCK_BYTES = 512 * 1024
 """Blocks are cut towards this size, so that one rarely passes the limit."""
 MAX_BLOCK_BYTES = 1024 * 1024
-"""No block is larger, unless it holds a single record."""
+"""No block is larger, unless it holds a single record; such a one travels in parts of this size."""
 
 
 class Watermark(NamedTuple):
@@ -82,10 +84,41 @@ def decode_block(data: bytes | memoryview) -> tuple[Batch, list[PlacedControl] |
     return Batch(values, None if timestamps is None else timestamps.tolist(), keys), controls
 
 
+# What a part begins with. A whole block begins as every pickle does.
+_PICKLE = pickle.PROTO[0]
+_PART, _LAST_PART = b"\x01", b"\x02"
+
+
+def parts_of(block: bytes) -> Iterator[bytes]:
+    """What a block travels as: itself, or several parts."""
+    if len(block) <= MAX_BLOCK_BYTES:
+        yield block
+        return
+    view = memoryview(block)
+    for start in range(0, len(block), MAX_BLOCK_BYTES):
+        end = start + MAX_BLOCK_BYTES
+        yield b"".join((_PART if end < len(block) else _LAST_PART, view[start:end]))
+
+
+class BlockParts:
+    """Puts the blocks of a receiver's channels together again. The parts of each arrive in order, with others between."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, list[bytes | memoryview]] = {}
+
+    def whole(self, channel: int, data: bytes | memoryview) -> bytes | memoryview | None:
+        """The block that has arrived on a channel; None while parts of it are missing."""
+        if data[0] == _PICKLE:
+            return data
+        parts = self._parts.setdefault(channel, [])
+        parts.append(memoryview(data)[1:])
+        return b"".join(self._parts.pop(channel)) if data[0] == _LAST_PART[0] else None
+
+
 class ChannelBuffer:
     """Gathers what goes to one channel and cuts it into blocks of bounded size.
 
-    `send` receives the bytes of each block, in order.
+    `send` receives the bytes of each block or part of one, in order.
     """
 
     __slots__ = ("_controls", "_limit", "_send", "keys", "place", "records", "timestamps", "values")
@@ -152,8 +185,11 @@ class ChannelBuffer:
             self._limit = max(1, min(16384, fitting, 4 * self._limit))
         if len(data) > MAX_BLOCK_BYTES and count > 1:
             self._halve(batch, controls)
-        else:
+        elif len(data) <= MAX_BLOCK_BYTES:
             self._send(data)
+        else:
+            for part in parts_of(data):
+                self._send(part)
 
     def _encode(self, batch: Batch, controls: list[PlacedControl]) -> bytes:
         try:

@@ -13,7 +13,7 @@ from flintstream.common.keys import key_group_range
 from flintstream.common.time import earliest
 from flintstream.metrics import MetricGroup
 from flintstream.runtime.batch import MAX_WATERMARK
-from flintstream.runtime.block import Control, EndOfInput, Idleness, Watermark, decode_block
+from flintstream.runtime.block import BlockParts, Control, EndOfInput, Idleness, Watermark, decode_block
 from flintstream.runtime.context import JobInfo, RuntimeContext, SubtaskInfo
 from flintstream.runtime.deployment import EdgeDeployment, OperatorDeployment, VertexDeployment
 from flintstream.runtime.faults import user_fault
@@ -67,6 +67,7 @@ class Task:
         self._connect()
         self.head = self.operators[vertex.operators[0].node_id]
         channels = vertex.inputs[subtask]
+        self._parts = BlockParts()
         self._watermarks = InputWatermarks(channels)
         self._open_channels = [set(group) for group in channels]
         self._was_idle = False
@@ -170,8 +171,11 @@ class Task:
             operator.open()
 
     def receive(self, input_index: int, channel: int, data: bytes | memoryview) -> None:
-        """Takes a block from a channel."""
-        batch, controls = decode_block(data)
+        """Takes a block from a channel, or a part of one."""
+        block = self._parts.whole(channel, data)
+        if block is None:
+            return
+        batch, controls = decode_block(block)
         self.records_in += len(batch.values)
         if isinstance(self.head, SourceHead):
             self.head.process_split(channel, batch)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from flintstream.runtime.batch import Batch
-from flintstream.runtime.block import encode_block
+from flintstream.runtime.block import encode_block, parts_of
 from flintstream.spark.exchange import ROW_SCHEMA, row_batch
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ class RowsToBlocks:
         partition = context.partitionId()
         slot = self.slots[partition % len(self.slots)]
         for number, records in enumerate(_chunks(batches)):
-            block = encode_block(Batch(records))
-            yield row_batch([[slot], [self.vertex_id], [0], [partition], [number], [block]])
+            # Whoever takes some blocks by their number takes all parts of each: the input, which a source lacks, tells them apart.
+            for part, data in enumerate(parts_of(encode_block(Batch(records)))):
+                yield row_batch([[slot], [self.vertex_id], [part], [partition], [number], [data]])
 
 
 def blocks_of(frame: DataFrame, vertex_id: int, slots: tuple[int, ...]) -> DataFrame:

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
 from flintstream.runtime.block import (
     MAX_BLOCK_BYTES,
+    BlockParts,
     ChannelBuffer,
     EndOfInput,
     Idleness,
     Watermark,
     decode_block,
     encode_block,
+    parts_of,
 )
 
 
@@ -41,6 +43,12 @@ def elements(blocks: list[bytes]) -> list[Any]:
             start = place
         found += records[start:]
     return found
+
+
+def put_together(received: list[bytes]) -> list[Any]:
+    """The blocks that a channel's receiver sees."""
+    parts = BlockParts()
+    return [block for data in received if (block := parts.whole(0, data)) is not None]
 
 
 def values_of(blocks: list[bytes]) -> list[Any]:
@@ -147,10 +155,36 @@ class TestChannelBuffer:
         buffer.extend(Batch([1, 2, huge, 3]))
         buffer.control(Watermark(9))
         buffer.flush()
-        assert values_of(blocks) == [1, 2, huge, 3]
-        over = [data for data in blocks if len(data) > MAX_BLOCK_BYTES]
+        whole = put_together(blocks)
+        assert values_of(whole) == [1, 2, huge, 3]
+        over = [data for data in whole if len(data) > MAX_BLOCK_BYTES]
         assert [len(decode_block(data)[0]) for data in over] == [1]
-        assert elements(blocks)[-1] == Watermark(9)
+        assert elements(whole)[-1] == Watermark(9)
+
+    def test_a_huge_record_travels_in_parts(self) -> None:
+        blocks: list[bytes] = []
+        buffer = ChannelBuffer(blocks.append, keyed=False)
+        buffer.extend(Batch([b"x" * (5 * MAX_BLOCK_BYTES)]))
+        buffer.flush()
+        assert len(blocks) == 6
+        assert max(map(len, blocks)) == MAX_BLOCK_BYTES + 1
+
+    @pytest.mark.parametrize("size", [1, 10, MAX_BLOCK_BYTES, MAX_BLOCK_BYTES + 1, 2 * MAX_BLOCK_BYTES])
+    def test_parts_make_the_block_again(self, size: int) -> None:
+        block = b"\x80" + bytes(size - 1)
+        assert put_together(list(parts_of(block))) == [block]
+
+    def test_parts_of_several_channels_may_mix(self) -> None:
+        blocks = {channel: encode_block(Batch([bytes([channel]) * (3 * MAX_BLOCK_BYTES)])) for channel in range(3)}
+        parts = BlockParts()
+        whole = {}
+        for channel, part in sorted(
+            ((c, p) for c, block in blocks.items() for p in enumerate(parts_of(block))), key=lambda e: e[1][0]
+        ):
+            found = parts.whole(channel, memoryview(part[1]))
+            if found is not None:
+                whole[channel] = found
+        assert whole == blocks
 
     def test_small_records_after_a_huge_one_share_blocks_again(self) -> None:
         blocks: list[bytes] = []
