@@ -13,6 +13,7 @@ import pytest
 from tests.faults.helpers import assert_nothing_left, failure, idle_job, seen, wait_until
 
 from flintstream.common import JobStatus
+from flintstream.runtime.connections import connect
 from flintstream.runtime.protocol import FAILED, Hello
 
 PROGRAM = Path(__file__).with_name("retry_program.py")
@@ -37,7 +38,7 @@ def right_hello(client, level=0, slot=0):
 def say(client, message, slot=0):
     """Says something to a slot as a Spark task would; returns the answer."""
     pool = client._master.attempt.pool
-    with Client(pool.addresses[slot], authkey=pool.authkey) as connection:
+    with connect(pool.addresses[slot], pool.credentials) as connection:
         connection.send(message)
         return connection.recv_bytes()
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flintstream.runtime.permissions import Permissions
+from flintstream.runtime.reception import Reception
 
 if TYPE_CHECKING:
     from flintstream.jobmaster.job_master import JobMaster
@@ -30,7 +31,11 @@ DIRECTORY_VARIABLE = "FLINT_JOBS_DIR"
 ENDED_KEPT = 20
 """How many jobs that have ended a driver keeps in the registry, until it ends itself."""
 _SUFFIX = ".json"
-_REQUEST_SECONDS = 10.0
+REQUEST_SECONDS = 10.0
+"""Whoever has connected and made no request by then is hung up on."""
+MOST_REQUESTS = 32
+"""How many may be about to make a request; for one more, the one that has taken longest is hung up on."""
+_LONGEST_REQUEST = 1 << 16
 _ANSWER_SECONDS = 5.0
 # A Unix socket's path holds 108 bytes on Linux, 104 on macOS.
 _LONGEST_PATH = 103
@@ -211,44 +216,51 @@ class JobRegistry:
 
 
 class _Server:
-    """Listens on a Unix socket, and answers each request on a thread of its own, which is in `answering` meanwhile."""
+    """Listens on a Unix socket, and answers each request on a thread of its own, which is in `answering` meanwhile.
+
+    Whoever connects and does not make a request is hung up on after a while.
+    """
 
     def __init__(self, path: Path, answer: Callable[[dict[str, Any]], Any], answering: set[threading.Thread]) -> None:
         self.path = path
         self._answer = answer
         self._answering = answering
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.bind(str(path))
-        self._socket.listen(16)
-        threading.Thread(target=self._accept, name="job registry", daemon=True).start()
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listening.bind(str(path))
+            listening.listen(16)
+        except OSError:
+            listening.close()
+            raise
+        self._reception = Reception(listening, self._read, self._serve, REQUEST_SECONDS, MOST_REQUESTS)
+        threading.Thread(target=self._reception.serve, name="job registry", daemon=True).start()
 
     def close(self) -> None:
         """Listens no longer. Requests that were made are still answered."""
-        try:
-            self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # Not every system knows this for a listening socket; closing does the rest.
-        self._socket.close()
+        self._reception.close()
         self.path.unlink(missing_ok=True)
         _remove_if_empty(self.path.parent)
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return  # Closed.
-            thread = threading.Thread(target=self._serve, args=(connection,), name="job request", daemon=True)
-            self._answering.add(thread)
-            thread.start()
-
-    def _serve(self, connection: socket.socket) -> None:
+    def _read(self, connection: socket.socket) -> bytes:
+        """The request, a line."""
+        thread = threading.current_thread()
+        self._answering.add(thread)
         try:
-            with connection, connection.makefile("rwb") as stream:
-                connection.settimeout(_REQUEST_SECONDS)
-                line = stream.readline()
-                connection.settimeout(None)
-                stream.write(json.dumps(self._reply(line)).encode() + b"\n")
+            with connection.makefile("rb") as stream:
+                line = stream.readline(_LONGEST_REQUEST)
+            if not line.endswith(b"\n"):
+                raise RegistryError("a request was cut off, or is too long")
+        except BaseException:
+            self._answering.discard(thread)
+            raise
+        return line
+
+    def _serve(self, connection: socket.socket, line: bytes) -> None:
+        try:
+            with connection:
+                answer = json.dumps(self._reply(line)).encode() + b"\n"
+                connection.settimeout(_ANSWER_SECONDS)
+                connection.sendall(answer)
         except OSError:
             pass  # Whoever asked has gone.
         finally:

@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flintstream.runtime.checkpoint.metadata import SubtaskState
+from flintstream.runtime.connections import Address
 from flintstream.runtime.faults import Fault
-
-Address = tuple[str, int] | str
-"""Of a slot or of the driver: host and port, or the path of a Unix socket."""
 
 INPUT = b"I"
 """Task to slot: a block for a subtask of this level, behind INPUT_HEADER."""

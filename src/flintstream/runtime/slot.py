@@ -18,12 +18,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
+from multiprocessing.connection import Connection
 from typing import Any
 
 from flintstream.common.time import earliest
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, RestoredOperators
 from flintstream.runtime.checkpoint.uploads import SlotSnapshot, Uploads
+from flintstream.runtime.connections import Address, ConnectionListener, Credentials, connect
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import VertexDeployment
 from flintstream.runtime.faults import Fault, UserCodeError, engine_fault
@@ -37,7 +38,6 @@ from flintstream.runtime.protocol import (
     OUTPUT,
     PASS_ON,
     ROW_HEADER,
-    Address,
     DataReady,
     EpochReport,
     Hello,
@@ -66,7 +66,7 @@ class SlotSpec:
     job_id: str
     attempt: int
     driver: Address
-    authkey: bytes
+    credentials: Credentials
     directory: str | None
     """Where the slot may put its socket and files; None where the driver is on another machine."""
 
@@ -78,11 +78,10 @@ class TaskConnectionLost(BaseException):
 class Slot:
     """See the module."""
 
-    def __init__(self, spec: SlotSpec, control: Connection, listener: Listener, directory: str) -> None:
+    def __init__(self, spec: SlotSpec, control: Connection, directory: str) -> None:
         self._spec = spec
         self._control = control
         self._control_lock = threading.Lock()
-        self._listener = listener
         self._directory = directory
         self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._services = SlotServices(self._notify_data, directory=directory)
@@ -114,10 +113,13 @@ class Slot:
 
     # --- threads ---
 
+    def take(self, connection: Connection) -> None:
+        """Takes in a Spark task; the processing thread serves it when its turn comes."""
+        self._work.put(connection)
+
     def run(self) -> None:
         """The processing thread: works until the driver hangs up, at which the process ends."""
         threading.Thread(target=self._listen_to_driver, name="control", daemon=True).start()
-        threading.Thread(target=self._accept_tasks, name="accept", daemon=True).start()
         try:
             while True:
                 item = self._next_item()
@@ -169,9 +171,6 @@ class Slot:
             left = os.listdir(self._spec.directory) if os.path.isdir(self._spec.directory) else []
             if left == [os.path.basename(self._spec.driver)]:
                 shutil.rmtree(self._spec.directory, ignore_errors=True)
-
-    def _accept_tasks(self) -> None:
-        accept_each(self._listener, self._spec.authkey, self._work.put, lambda: False)
 
     def _tell(self, message: Any) -> None:
         with self._control_lock:
@@ -420,41 +419,6 @@ class Slot:
             raise TaskConnectionLost(str(error)) from error
 
 
-def accept_each(listener: Listener, authkey: bytes, take: Callable[[Any], None], closed: Callable[[], bool]) -> None:
-    """Gives each peer that knows the key to `take`, until `closed`.
-
-    `listener` must have no key of its own: it would authenticate one peer after the other, and one that connects and
-    says nothing would keep all others out.
-    """
-
-    def authenticate(connection: Connection) -> None:
-        try:
-            deliver_challenge(connection, authkey)
-            answer_challenge(connection, authkey)
-        except Exception:  # A peer that does not know the key, or hung up: not ours.
-            connection.close()
-        else:
-            take(connection)
-
-    while not closed():
-        try:
-            accepted = listener.accept()
-        except Exception:
-            time.sleep(0.01)
-        else:
-            threading.Thread(target=authenticate, args=(accepted,), name="authenticate", daemon=True).start()
-
-
-def keep_alive(connection: Connection) -> None:
-    """Notices within half a minute that the machine on the other side has gone, although nobody has hung up."""
-    with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
-        if duplicate.family == socket.AF_INET:
-            duplicate.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
-                if hasattr(socket, option):
-                    duplicate.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-
-
 def _nobody(frame: bytes) -> None:
     raise AssertionError("a block was emitted outside of an epoch")
 
@@ -474,15 +438,13 @@ def main() -> None:
     shared = spec.directory is not None and os.path.isdir(spec.directory)
     directory = tempfile.mkdtemp(prefix=f"slot-{spec.slot}-", dir=spec.directory if shared else None)
     try:
-        if isinstance(spec.driver, str):
-            listener = Listener(os.path.join(directory, "s"), "AF_UNIX", backlog=64)
-        else:
-            host = _own_address(spec.driver)
-            listener = Listener((host, 0), "AF_INET", backlog=64)
-        control = Client(spec.driver, authkey=spec.authkey)
-        keep_alive(control)
+        control = connect(spec.driver, spec.credentials)
+        slot = Slot(spec, control, directory)
+        own = os.path.join(directory, "s") if isinstance(spec.driver, str) else (_own_address(spec.driver), 0)
+        listener = ConnectionListener(own, spec.credentials, slot.take)
+        threading.Thread(target=listener.serve, name="accept", daemon=True).start()
         control.send(Registration(spec.slot, os.getpid(), socket.gethostname(), listener.address))
-        Slot(spec, control, listener, directory).run()
+        slot.run()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

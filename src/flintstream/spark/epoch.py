@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from flintstream.runtime.protocol import Address
+from flintstream.runtime.connections import Address, Credentials
 from flintstream.spark.exchange import EPOCH_PROPERTY, ROW_SCHEMA, LevelTask
 from flintstream.spark.plans import frame_of_plan, in_session
 from flintstream.spark.session import job_session
@@ -31,7 +31,7 @@ class EpochRunner:
         levels: Sequence[frozenset[int]],
         widths: Sequence[int],
         addresses: Sequence[Address],
-        authkey: bytes,
+        credentials: Credentials,
     ) -> None:
         self._spark = job_session(spark)
         self._context = spark.sparkContext
@@ -40,7 +40,7 @@ class EpochRunner:
         self._group = f"flint-{job_id}-{attempt}-{uuid.uuid4().hex[:8]}"
         self._widths = list(widths)
         self._tasks = [
-            LevelTask(job_id, attempt, level, vertices, tuple(addresses), authkey)
+            LevelTask(job_id, attempt, level, vertices, tuple(addresses), credentials)
             for level, vertices in enumerate(levels)
         ]
         self._plan: Any = None

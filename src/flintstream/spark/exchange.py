@@ -11,11 +11,12 @@ from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Client, Connection
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pyarrow as pa
 
+from flintstream.runtime.connections import Address, Credentials, connect
 from flintstream.runtime.protocol import (
     DONE,
     END,
@@ -23,7 +24,6 @@ from flintstream.runtime.protocol import (
     INPUT,
     PASS_ON,
     ROW_HEADER,
-    Address,
     Hello,
 )
 
@@ -52,7 +52,7 @@ class LevelTask:
     vertices: frozenset[int]
     """The vertices of this level; rows for others are passed on."""
     addresses: tuple[Address, ...]
-    authkey: bytes
+    credentials: Credentials
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -61,7 +61,7 @@ class LevelTask:
         context: Any = TaskContext.get()
         slot = context.partitionId()
         epoch = int(context.getLocalProperty(EPOCH_PROPERTY))
-        with Client(self.addresses[slot], authkey=self.authkey) as connection:
+        with connect(self.addresses[slot], self.credentials) as connection:
             connection.send(Hello(self.job_id, self.attempt, epoch, self.level, slot))
             _expect_done(connection.recv_bytes())
             sender = _Sender(connection, batches, self.vertices)

@@ -6,10 +6,8 @@ import itertools
 import logging
 import os
 import pickle
-import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,12 +20,15 @@ from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Client, Connection, Listener, wait
+from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
+from flintstream.runtime.connections import Address, ConnectionListener, hang_up, received
 from flintstream.runtime.faults import Fault, engine_fault
-from flintstream.runtime.protocol import Address, DataReady, Registration, Reply, Request, SlotFailed
-from flintstream.runtime.slot import SlotSpec, accept_each, keep_alive
+from flintstream.runtime.protocol import DataReady, Registration, Reply, Request, SlotFailed
+from flintstream.runtime.reception import MOST_WAITING
+from flintstream.runtime.slot import SlotSpec
+from flintstream.spark.encryption import new_credentials
 from flintstream.spark.session import is_local
 from flintstream.spark.shipping import ship_package
 
@@ -65,7 +66,8 @@ class SlotPool:
     """The slots of one attempt of a job.
 
     `on_data` is called when a source has records, `on_failure` once when a slot has failed or gone, `on_message` with all
-    else that a slot tells by itself; each on a thread of the pool, and each must return quickly.
+    else that a slot tells by itself; each on a thread of the pool, and each must return quickly. If `encrypted`, what goes
+    between machines is.
     """
 
     def __init__(
@@ -78,10 +80,11 @@ class SlotPool:
         on_failure: Callable[[Fault], None],
         python_executable: str | None = None,
         on_message: Callable[[Any], None] = lambda message: None,
+        encrypted: bool = False,
     ) -> None:
         self._on_message = on_message
         self._python_executable = python_executable
-        self.authkey = secrets.token_bytes(32)
+        self.credentials = new_credentials(encrypted)
         self._spark = spark
         self._job_id = job_id
         self._attempt = attempt
@@ -98,26 +101,24 @@ class SlotPool:
         self._all_here = threading.Event()
         self.local = is_local(spark)
         self._directory = tempfile.mkdtemp(prefix="flint-")
-        self._listener: Listener | None = None
+        self._listener: ConnectionListener | None = None
 
     # --- start and end ---
 
     def start(self) -> None:
         """Starts the slots on the executors and waits until each has called back."""
+        own: Address
         if self.local and len(os.fsencode(self._directory)) <= _LONGEST_DIRECTORY:
-            self._listener = Listener(os.path.join(self._directory, "driver"), "AF_UNIX", backlog=128)
+            own = os.path.join(self._directory, "driver")
         else:
-            host = self._spark.sparkContext.getConf().get("spark.driver.host", "localhost")
-            self._listener = Listener((host, 0), "AF_INET", backlog=128)
-        acceptor = threading.Thread(
-            target=accept_each,
-            args=(self._listener, self.authkey, self._register, lambda: self._all_here.is_set() or self._closing),
-            name="slots",
-            daemon=True,
-        )
-        acceptor.start()
+            own = (self._spark.sparkContext.getConf().get("spark.driver.host", "localhost"), 0)
+        # All slots may come at once.
+        most_waiting = max(MOST_WAITING, 2 * self._count)
+        self._listener = ConnectionListener(own, self.credentials, self._register, most_waiting=most_waiting)
+        threading.Thread(target=self._listener.serve, name="slots", daemon=True).start()
         ship_package(self._spark)
         self._wait_for_calls(self._launch())
+        self._listener.close()
         threading.Thread(target=self._listen, name="slot events", daemon=True).start()
 
     def _wait_for_calls(self, pids: dict[int, int]) -> None:
@@ -132,12 +133,15 @@ class SlotPool:
 
     def _register(self, connection: Connection) -> None:
         """Takes in a slot that calls for the first time; one that comes too late is sent away, and ends."""
-        message = connection.recv()
+        try:
+            message = connection.recv()
+        except (EOFError, OSError):
+            connection.close()  # It has died meanwhile; that it is missing is noticed.
+            return
         with self._lock:
             if self._closing or not isinstance(message, Registration) or message.slot in self._slots:
                 connection.close()
                 return
-            keep_alive(connection)
             self._slots[message.slot] = SlotHandle(message.slot, message.pid, message.host, message.address, connection)
             if len(self._slots) == self._count:
                 self._all_here.set()
@@ -149,7 +153,6 @@ class SlotPool:
         context = self._spark.sparkContext
         cores = context.defaultParallelism
         tasks = max(1, min(self._count, cores))
-        address: Any = self._listener.address
         # The group of the attempt before is cancelled, with all that would still begin in it.
         group = f"flint-{self._job_id}-{self._attempt}-slots-{uuid.uuid4().hex[:8]}"
         context.setJobGroup(group, f"slots of job {self._job_id}", True)
@@ -158,8 +161,8 @@ class SlotPool:
                 slot=slot,
                 job_id=self._job_id,
                 attempt=self._attempt,
-                driver=address,
-                authkey=self.authkey,
+                driver=self._listener.address,
+                credentials=self.credentials,
                 directory=self._directory if self.local else None,
             )
             for slot in range(self._count)
@@ -180,12 +183,9 @@ class SlotPool:
             self._closing = True
             listener, self._listener = self._listener, None
         if listener is not None:
-            with suppress(OSError):
-                # Whoever waits in accept() would not notice that the listener is closed.
-                Client(listener.address).close()
             listener.close()
         for handle in self._slots.values():
-            _hang_up(handle.connection)
+            hang_up(handle.connection)
         self._wait_for_exit()
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -278,17 +278,15 @@ class SlotPool:
             for connection in ready:
                 handle = by_connection[connection]  # type: ignore[index]
                 try:
-                    message = handle.connection.recv()
+                    for message in received(handle.connection):
+                        self._handle(message)
                 except (EOFError, OSError):
                     del by_connection[handle.connection]
                     if not self._closing:
                         self._lost(handle)
-                    continue
                 except Exception as error:  # A reply that cannot be unpickled here.
                     self._on_failure(engine_fault(error))
                     self.give_up_calls(str(error))
-                    continue
-                self._handle(message)
 
     def _handle(self, message: Any) -> None:
         if isinstance(message, Reply):
@@ -329,16 +327,6 @@ def _start_slots(python_executable: str | None, groups: Iterable[list[tuple[int,
             process.stdin.close()
             threading.Thread(target=process.wait, daemon=True).start()
             yield slot, process.pid
-
-
-def _hang_up(connection: Connection) -> None:
-    """Closes a connection so that the peer notices at once, although another thread may be waiting on it."""
-    try:
-        with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
-            duplicate.shutdown(socket.SHUT_RDWR)
-        connection.close()
-    except OSError:
-        pass  # Hung up already.
 
 
 def _alive(pid: int) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Client
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from flintstream.common.typeinfo import RowTypeInfo
-from flintstream.runtime.protocol import DONE, Address, ReadSpool
+from flintstream.runtime.connections import Address, Credentials, connect
+from flintstream.runtime.protocol import DONE, ReadSpool
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,14 +25,14 @@ class _ReadSlots:
     """The function of a `mapInArrow`: the records of a spool, partition i from slot i."""
 
     addresses: tuple[Address, ...]
-    authkey: bytes
+    credentials: Credentials
     spool: str
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for slot in batch.column(0).to_pylist():
-                with Client(self.addresses[slot], authkey=self.authkey) as connection:
+                with connect(self.addresses[slot], self.credentials) as connection:
                     connection.send(ReadSpool(self.spool))
                     while (frame := connection.recv_bytes())[:1] != DONE:
                         yield _to_arrow(pickle.loads(memoryview(frame)[1:]), self.schema)
@@ -41,7 +41,7 @@ class _ReadSlots:
 def spool_frame(
     spark: SparkSession,
     addresses: Sequence[Address],
-    authkey: bytes,
+    credentials: Credentials,
     spool: str,
     declared: TypeInformation | None,
     first_page: bytes,
@@ -50,7 +50,7 @@ def spool_frame(
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schema = _spark_schema(spark, declared, pickle.loads(first_page))
-    read = _ReadSlots(tuple(addresses), authkey, spool, to_arrow_schema(schema, timezone="UTC"))
+    read = _ReadSlots(tuple(addresses), credentials, spool, to_arrow_schema(schema, timezone="UTC"))
     slots = len(addresses)
     return spark.range(0, slots, 1, slots).mapInArrow(read, schema)
 

@@ -370,3 +370,38 @@ def test_the_directory_is_that_of_the_user_unless_set(tmp_path, monkeypatch):
     assert only.name == f"flint-jobs-{os.getuid()}"
     monkeypatch.setenv("FLINT_JOBS_DIR", str(tmp_path / "mine"))
     assert registry_directories() == [tmp_path / "mine"]
+
+
+def test_whoever_connects_and_asks_nothing_is_hung_up_on_and_keeps_nobody_out(start, directory, monkeypatch):
+    monkeypatch.setattr(registry_module, "REQUEST_SECONDS", 1000.0)
+    monkeypatch.setattr(registry_module, "MOST_REQUESTS", 4)
+    master = start("clicks")
+    [path] = directory.glob("*.json")
+    silent = []
+    for _ in range(12):
+        peer = socket.socket(socket.AF_UNIX)
+        peer.settimeout(30.0)
+        peer.connect(registry_module.read_file(path).socket)
+        peer.sendall(b'{"command": ')
+        silent.append(peer)
+    assert listed() == [[str(master.job_id), "clicks", "RUNNING"]]
+    assert [peer.recv(1) for peer in silent[:8]] == [b""] * 8, "the oldest are hung up on first"
+    master.end(JobStatus.FINISHED)
+    assert [peer.recv(1) for peer in silent[8:]] == [b""] * 4
+    for peer in silent:
+        peer.close()
+
+
+def test_a_request_that_is_too_long_or_too_slow_is_not_read_to_its_end(start, directory, monkeypatch):
+    monkeypatch.setattr(registry_module, "REQUEST_SECONDS", 0.2)
+    start("clicks")
+    [path] = directory.glob("*.json")
+    for text in (b"x" * (1 << 17), b"no end"):
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.settimeout(30.0)
+            peer.connect(registry_module.read_file(path).socket)
+            try:
+                peer.sendall(text)
+                assert peer.recv(1) == b""
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # Also a way to be hung up on.

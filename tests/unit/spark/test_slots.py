@@ -7,12 +7,12 @@ import subprocess
 import threading
 import time
 from contextlib import suppress
-from multiprocessing.connection import Client
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from flintstream.runtime.connections import connect
 from flintstream.runtime.protocol import Registration, Reply
 from flintstream.spark import slots as module
 from flintstream.spark.slots import SlotError, SlotPool, _alive
@@ -35,7 +35,7 @@ class PlayedPool(SlotPool):
 
     def _play(self, slot: int) -> None:
         assert self._listener is not None
-        with Client(self._listener.address, authkey=self.authkey) as connection, suppress(EOFError, OSError):
+        with connect(self._listener.address, self.credentials) as connection, suppress(EOFError, OSError):
             connection.send(Registration(slot, os.getpid(), "here", "nowhere"))
             while True:
                 request = connection.recv()

@@ -1,0 +1,135 @@
+"""TLS for the connections of a job: both sides know its certificate, and trust no other."""
+
+from __future__ import annotations
+
+import io
+import os
+import ssl
+import tempfile
+import threading
+from functools import lru_cache
+from multiprocessing.connection import Connection
+from typing import Any
+
+_CHUNK = 1 << 18
+
+
+class TlsConnection(Connection):
+    """Takes over a connection, and encrypts what goes over it. One thread may send while another receives.
+
+    OpenSSL lets one thread at a time near a session. A session works on memory only, under a lock, and waiting for the
+    socket is done outside: so a thread that waits for bytes keeps nobody from sending.
+    """
+
+    def __init__(self, connection: Connection, context: ssl.SSLContext, server_side: bool) -> None:
+        super().__init__(connection.fileno())
+        self._received = ssl.MemoryBIO()
+        self._to_send = ssl.MemoryBIO()
+        self._session = context.wrap_bio(self._received, self._to_send, server_side)
+        self._session_lock = threading.Lock()
+        self._sending = threading.Lock()
+        try:
+            self._shake_hands()
+        except BaseException:
+            self._handle = None  # It stays the other one's.
+            raise
+        connection._handle = None  # type: ignore[attr-defined]
+
+    @property
+    def buffered(self) -> bool:
+        """Whether bytes have been received that nobody has read: waiting for the socket would not find them."""
+        with self._session_lock:
+            return self._session.pending() > 0 or self._received.pending > 0
+
+    def _shake_hands(self) -> None:
+        while True:
+            try:
+                self._session.do_handshake()
+            except ssl.SSLWantReadError:
+                self._flush()
+                if not self._receive():
+                    raise EOFError("hung up in the handshake") from None
+            except ssl.SSLError:
+                self._flush()  # The other side is told why.
+                raise
+            else:
+                self._flush()
+                return
+
+    def _flush(self) -> None:
+        if self._to_send.pending:
+            super()._send(self._to_send.read())  # type: ignore[misc]
+
+    def _receive(self) -> bool:
+        """Waits for bytes of the other side; false if there will be none."""
+        data = os.read(self.fileno(), _CHUNK)
+        with self._session_lock:
+            self._received.write(data)
+        return bool(data)
+
+    def _send(self, buf: Any, write: Any = None) -> None:
+        data = memoryview(buf)
+        with self._sending:
+            for start in range(0, len(data), _CHUNK):
+                with self._session_lock:
+                    self._session.write(data[start : start + _CHUNK])
+                    encrypted = self._to_send.read()
+                super()._send(encrypted)  # type: ignore[misc]
+
+    def _recv(self, size: int, read: Any = None) -> io.BytesIO:
+        gathered = io.BytesIO()
+        missing = size
+        while missing:
+            data = self._read(missing)
+            if not data:
+                if missing == size:
+                    raise EOFError
+                raise OSError("got end of file during message")
+            gathered.write(data)
+            missing -= len(data)
+        return gathered
+
+    def _read(self, size: int) -> bytes:
+        """Some bytes; none at the end."""
+        while True:
+            try:
+                with self._session_lock:
+                    return self._session.read(size)
+            except ssl.SSLWantReadError:
+                if not self._receive():
+                    return b""
+            except ssl.SSLZeroReturnError:
+                return b""
+
+
+def server_tls(connection: Connection, certificate: str, private_key: str) -> TlsConnection:
+    """The side that has the private key."""
+    return TlsConnection(connection, _server_context(certificate, private_key), server_side=True)
+
+
+def client_tls(connection: Connection, certificate: str) -> TlsConnection:
+    """The side that wants to see the certificate, and no other."""
+    return TlsConnection(connection, _client_context(certificate), server_side=False)
+
+
+@lru_cache(maxsize=8)
+def _server_context(certificate: str, private_key: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.num_tickets = 0
+    # Only from a file does Python load a key; this one nobody else may read, and it is gone at once.
+    with tempfile.NamedTemporaryFile("w", prefix="flint-") as file:
+        file.write(private_key + certificate)
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
+
+
+@lru_cache(maxsize=8)
+def _client_context(certificate: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    # The certificate is the job's own, whatever host shows it.
+    context.check_hostname = False
+    context.load_verify_locations(cadata=certificate)
+    return context

@@ -1,0 +1,105 @@
+"""Encryption between the machines of a job: one setting, for the connections of Flintstream and for those of Spark."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+from collections.abc import Callable, Mapping
+
+from flintstream.common.config_values import parse_boolean
+from flintstream.runtime.connections import Credentials
+
+ENCRYPTION = "flint.network.encryption"
+_LIFE = datetime.timedelta(days=3650)
+_CLOCKS_DIFFER = datetime.timedelta(days=30)
+
+# Spark's part: shuffles, broadcasts and what is shipped with tasks, on the network and on disks.
+_SPARK_SETTINGS = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.io.encryption.enabled": "true",
+}
+_RPC_TLS = "spark.ssl.rpc.enabled"
+"""Spark's other way to encrypt its connections; either will do."""
+
+
+class EncryptionError(ValueError):
+    """What is said about encryption cannot be done; the message names the settings."""
+
+
+def is_encrypted(config: Mapping[str, str]) -> bool:
+    """Whether a job's configuration wants all that goes between machines to be encrypted."""
+    return parse_boolean(config.get(ENCRYPTION, "false"), ENCRYPTION)
+
+
+def encrypting_settings(given: Mapping[str, str], master: str) -> dict[str, str]:
+    """The settings of a new Spark session of which all connections between machines are encrypted.
+
+    Refuses settings of the user's that say otherwise.
+    """
+    settings = dict(_SPARK_SETTINGS)
+    if _is_true(given.get(_RPC_TLS)):
+        del settings["spark.network.crypto.enabled"]
+    for key in settings:
+        if given.get(key) is not None and not _is_true(given[key]):
+            raise EncryptionError(
+                f"{ENCRYPTION} is true, and {key} is {given[key]!r}: leave {key} out, or set it to true"
+            )
+    if master.startswith("spark://") and not given.get("spark.authenticate.secret"):
+        raise EncryptionError(
+            f"{ENCRYPTION} is true, and a standalone cluster needs a secret that its master and workers know: set "
+            "spark.authenticate=true and spark.authenticate.secret there, and spark.authenticate.secret here"
+        )
+    return settings
+
+
+def check_encrypted(setting: Callable[[str], str | None]) -> None:
+    """Refuses a Spark session that was started without encryption: it cannot be switched on any more."""
+    wanted = [key for key in _SPARK_SETTINGS if not _is_true(setting(key))]
+    if _is_true(setting(_RPC_TLS)):
+        wanted = [key for key in wanted if key != "spark.network.crypto.enabled"]
+    if wanted:
+        raise EncryptionError(
+            f"{ENCRYPTION} is true, and the Spark session was started without {', '.join(wanted)}: start it with "
+            f"{' '.join(f'{key}=true' for key in wanted)}, or let Flintstream start it"
+        )
+
+
+def new_credentials(encrypted: bool = False) -> Credentials:
+    """A new key, and a new certificate if connections are to be encrypted."""
+    authkey = secrets.token_bytes(32)
+    return Credentials(authkey, *_certificate()) if encrypted else Credentials(authkey)
+
+
+def _certificate() -> tuple[str, str]:
+    """A certificate that only this job's sides trust, and its private key, as PEM."""
+    try:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.x509.oid import NameOID
+    except ImportError as error:
+        raise EncryptionError(
+            f"{ENCRYPTION} needs the package cryptography on the driver: pip install 'flintstream[encryption]'"
+        ) from error
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"flint-{secrets.token_hex(8)}")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCKS_DIFFER)
+        .not_valid_after(now + _LIFE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return certificate.public_bytes(pem).decode(), private.decode()
+
+
+def _is_true(value: str | None) -> bool:
+    return (value or "").strip().lower() == "true"
