@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from tests.faults.helpers import wait_until
 
-from flintstream.spark.session import get_or_create_session, is_local, job_session
+from flintstream.common import Types, WatermarkStrategy
+from flintstream.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
+from flintstream.spark.session import get_or_create_session, is_local, job_session, work_directory
 
 PROGRAM = """
 from flintstream.spark.session import get_or_create_session, job_session
@@ -33,3 +36,18 @@ def test_a_jobs_settings_are_its_own(spark: SparkSession) -> None:
     job = job_session(spark)
     assert job.conf.get("spark.sql.adaptive.enabled") == "false"
     assert spark.conf.get("spark.sql.adaptive.enabled") == before
+
+
+def shuffle_files() -> set[Path]:
+    return {path for path in work_directory().rglob("shuffle_*") if path.is_file()}
+
+
+def test_the_files_of_an_epochs_exchanges_go_with_it(env) -> None:
+    before = shuffle_files()
+    numbers = DataGeneratorSource(lambda index: index, 60, RateLimiterStrategy.per_second(20), Types.LONG())
+    stream = env.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers")
+    stream.key_by(lambda n: n % 7).map(lambda n: n).filter(lambda n: False).print()
+    client = env.execute_async()
+    client.get_job_execution_result().result()
+    assert len(client._master.progress.epochs) > 3
+    wait_until(lambda: shuffle_files() <= before, what="the end of all shuffle files")

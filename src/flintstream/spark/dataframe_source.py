@@ -34,7 +34,7 @@ class RowsToBlocks:
         partition = context.partitionId()
         slot = self.slots[partition % len(self.slots)]
         for number, records in enumerate(_chunks(batches)):
-            # Whoever takes some blocks by their number takes all parts of each: the input, which a source lacks, tells them apart.
+            # All parts have the number of their block, by which blocks are taken; a source has no inputs to be told apart.
             for part, data in enumerate(parts_of(encode_block(Batch(records)))):
                 yield row_batch([[slot], [self.vertex_id], [part], [partition], [number], [data]])
 

@@ -83,6 +83,8 @@ _JOB_SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16",
     "spark.sql.execution.pythonUDF.arrow.enabled": "true",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+    # The files of an epoch's exchanges go when it ends, not when the JVM's collector happens to find them.
+    "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
     # Columns are looked up in error messages only; the call site of each is costly to record.
     "spark.sql.dataFrameQueryContext.enabled": "false",
 }
