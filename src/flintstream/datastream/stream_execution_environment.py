@@ -254,9 +254,13 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             print(to_text(ExecutionGraph(build_job_graph(graph))), end="")
             print(guarantees_text(graph, checkpointing), end="", flush=True)
             raise SystemExit(0)
-        from flintstream.jobmaster.submission import submit
+        from flintstream.jobmaster.progress import starting_spark
 
-        return submit(graph, settings)
+        with starting_spark(settings.job_name, settings.show_progress):
+            # Loads PySpark, which takes its time.
+            from flintstream.jobmaster.submission import submit
+
+            return submit(graph, settings)
 
     def close(self) -> None:
         """Forgets what is recorded. Jobs that run go on, and Spark stays for other environments."""

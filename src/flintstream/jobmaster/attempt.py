@@ -101,8 +101,13 @@ class JobAttempt:
             self._settings.python_executable,
             self._on_message,
         )
+        count = graph.slots_count
+        self._progress.phase(f"starting {count} slot{'' if count == 1 else 's'}")
         pool.start()
         self._control.check()
+        self._progress.phase(
+            "opening functions" if restored is None else f"restoring checkpoint {restored.checkpoint_id}"
+        )
         info, user_code = self._settings.for_slots(self._job_id, self._number, pool.local)
         self._call(
             "deploy",
@@ -204,6 +209,7 @@ class JobAttempt:
 
     def _one_epoch(self) -> bool:
         self._epoch_started = time.monotonic()
+        self._progress.begin_epoch()
         reports = self._run_epoch()
         self._take_results(reports)
         self._slots_due = earliest([self._alignment.next_due(), *(report.next_due for report in reports)])
@@ -422,7 +428,9 @@ class JobAttempt:
             self._draining = True
             self._one_epoch()
         pending = self._begin_checkpoint(request.directory)
-        if not request.stop:
+        if request.stop:
+            self._progress.phase("stopping with a savepoint")
+        else:
             pending.result.add_done_callback(lambda done: _copy(done, request))
             return
         error = self._wait_for(pending)
@@ -439,6 +447,7 @@ class JobAttempt:
     def _last_checkpoint(self) -> None:
         """What was processed last is stored too, so that all transactions are committed before the job ends."""
         if self._coordinator.settings.enabled or self._commits:
+            self._progress.phase("taking the last checkpoint")
             error = self._wait_for(self._begin_checkpoint(stored=self._coordinator.settings.enabled))
             if error is not None:
                 raise _failed(f"the last checkpoint, with which sinks commit, has failed: {error}")

@@ -189,13 +189,16 @@ class JobMaster:
             self.progress,
             self._source_factory,
         )
+        self.progress.begin_attempt()
         attempt.start(restored)
         self._set_status(JobStatus.RUNNING)
+        self.progress.phase(None)
         stopped: JobStopped | None = None
         try:
             attempt.run()
         except JobStopped as told:
             stopped = told
+        self.progress.phase("closing")
         try:
             attempt.finish()
             attempt.release(finished=True)
@@ -209,6 +212,7 @@ class JobMaster:
     def _release(self, status: JobStatus) -> None:
         """Ends an attempt that has failed or is cancelled."""
         self._set_status(status)
+        self.progress.phase(status.name.lower())
         if self.attempt is not None:
             self.attempt.release(finished=False)
         for outcome in self.checkpoints.end_attempt():

@@ -1,10 +1,8 @@
-"""Progress: the numbers of a running job, and the live line that shows them on a terminal."""
+"""Progress: the numbers of a running job, and what its line on the terminal says."""
 
 from __future__ import annotations
 
 import logging
-import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,10 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from flintstream.common.job_status import JobStatus
+from flintstream.jobmaster.status_line import StatusLine, status_line
 from flintstream.runtime.faults import Fault
 from flintstream.runtime.protocol import EpochReport, VertexReport
 
 logger = logging.getLogger("flintstream")
+
+_LONG_EPOCH = 3.0
+"""An epoch of more seconds than that is told of while it runs."""
 
 
 @dataclass
@@ -33,20 +35,46 @@ class EpochNumbers:
 
 
 class Progress:
-    """Counts, and shows one live line where `shown`."""
+    """Counts, and shows one live line where `shown`. All counts go on after a restart, with what is processed again."""
 
-    def __init__(self, job_name: str, shown: bool) -> None:
+    def __init__(self, job_name: str, shown: bool, line: StatusLine = status_line) -> None:
         self._job_name = job_name
         self._shown = shown
-        self._lock = threading.RLock()
-        self._line = ""
+        self._line = line
         self._started = time.monotonic()
+        self._phase: tuple[str, float] | None = None
+        self._epoch_since: float | None = None
+        self._epochs_done = 0
+        self._rate = 0.0
         self.records_in = 0
         self.records_out = 0
+        """Records that sinks took in."""
+        self._earlier_out = 0
+        self._earlier_late: Counter[str] = Counter()
         self.late_records: dict[str, int] = {}
         """How many records each operator has dropped because they came too late."""
         self.epochs: list[EpochNumbers] = []
         """The numbers of the last epochs."""
+
+    # --- what goes on ---
+
+    def phase(self, text: str | None) -> None:
+        """What the job is busy with besides epochs; None if nothing."""
+        self._phase = None if text is None else (text, time.monotonic())
+        self._epoch_since = None
+        self._show()
+
+    def begin_attempt(self) -> None:
+        """The slots count from 0 now; what was counted before stays."""
+        self._earlier_out = self.records_out
+        self._earlier_late = Counter(self.late_records)
+
+    def begin_epoch(self) -> None:
+        """An epoch runs."""
+        self._phase = None
+        self._epoch_since = time.monotonic()
+        if not self._epochs_done:
+            self._show()
 
     def epoch(
         self,
@@ -56,10 +84,13 @@ class Progress:
         vertices: Sequence[VertexReport],
         reports: Sequence[EpochReport],
     ) -> None:
-        """Takes in an epoch."""
+        """Takes in an epoch; what `vertices` and `reports` count began with the attempt."""
+        self._epoch_since = None
+        self._epochs_done += 1
+        self._rate = read / seconds if seconds else 0.0
         self.records_in += read
-        self.records_out = sum(vertex.records_in for vertex in vertices if vertex.is_last)
-        late: Counter[str] = Counter()
+        self.records_out = self._earlier_out + sum(vertex.records_left for vertex in vertices)
+        late = Counter(self._earlier_late)
         for report in reports:
             late.update(report.late_records)
         self.late_records = dict(late)
@@ -67,31 +98,15 @@ class Progress:
             epoch, seconds, read, [report.busy for report in reports], [report.memory for report in reports]
         )
         self.epochs = [*self.epochs[-999:], numbers]
-        if self._shown:
-            rate = read / seconds if seconds else 0.0
-            self._show(
-                f"{self._job_name} · epoch {epoch} · in {_short(self.records_in)} · out {_short(self.records_out)}"
-                f" · {_short(rate)} records/s"
-            )
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """While lines are printed, the live line is out of their way."""
-        with self._lock:
-            if self._line:
-                sys.stderr.write("\r\x1b[2K")
-                sys.stderr.flush()
-            yield
-            if self._line:
-                sys.stderr.write(self._line)
-                sys.stderr.flush()
+        self._show()
 
     def restarts(self, number: int, fault: Fault, seconds: float) -> None:
         """The job has failed, and starts again after some seconds."""
         with self.paused():
             logger.warning(
-                "job '%s' has failed, restart %d in %.1f s: %s", self._job_name, number, seconds, fault.summary
+                "job '%s' has failed, restart %d in %.1f s: %s", self._job_name, number, seconds, fault.headline
             )
+        self.phase(f"restart {number}")
 
     def end(self, status: JobStatus) -> None:
         """Removes the live line and says how the job has ended."""
@@ -104,22 +119,55 @@ class Progress:
                     operator,
                     count,
                 )
-        if not self._shown:
-            return
-        seconds = time.monotonic() - self._started
-        with self._lock:
-            sys.stderr.write(
-                f"\r\x1b[2K{self._job_name} · {status.name} · in {_short(self.records_in)}"
-                f" · out {_short(self.records_out)} · {seconds:.1f} s\n"
-            )
-            sys.stderr.flush()
-            self._line = ""
+        if self._shown:
+            seconds = time.monotonic() - self._started
+            self._line.remove(self, f"{self._job_name} · {status.name} · {self._counts()} · {seconds:.1f} s")
 
-    def _show(self, line: str) -> None:
-        with self._lock:
-            self._line = f"\r\x1b[2K{line}"
-            sys.stderr.write(self._line)
-            sys.stderr.flush()
+    # --- the line ---
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While lines are printed, the live line is out of their way."""
+        with self._line.paused():
+            yield
+
+    def text(self) -> str:
+        """What the line says now."""
+        now = time.monotonic()
+        if self._phase is not None:
+            return _busy(self._job_name, *self._phase)
+        since = self._epoch_since
+        if not self._epochs_done:
+            return f"{self._job_name} · running" if since is None else _busy(self._job_name, "first epoch", since)
+        parts = [self._job_name, f"epoch {self._epochs_done}", self._counts(), f"{_short(self._rate)} records/s"]
+        if since is not None and now - since > _LONG_EPOCH:
+            parts.append(f"epoch {self._epochs_done + 1} has run for {now - since:.0f} s")
+        return " · ".join(parts)
+
+    def _counts(self) -> str:
+        return f"in {_short(self.records_in)} · out {_short(self.records_out)}"
+
+    def _show(self) -> None:
+        if self._shown:
+            self._line.show(self, self.text)
+
+
+@contextmanager
+def starting_spark(job_name: str, shown: bool, line: StatusLine = status_line) -> Iterator[None]:
+    """Says that Spark starts; the job itself takes the line over."""
+    owner, since = object(), time.monotonic()
+    if shown:
+        line.show(owner, lambda: _busy(job_name, "starting Spark", since))
+    try:
+        yield
+    finally:
+        if shown:
+            line.remove(owner)
+
+
+def _busy(job_name: str, what: str, since: float) -> str:
+    seconds = int(time.monotonic() - since)
+    return f"{job_name} · {what} …{f' {seconds} s' if seconds else ''}"
 
 
 def _short(number: float) -> str:

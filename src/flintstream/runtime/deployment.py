@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.job_graph import JobEdge, JobVertex
 from flintstream.graph.partitioners import StreamPartitioner
+from flintstream.graph.stream_graph import StreamNode
 
 if TYPE_CHECKING:
     from flintstream.common.typeinfo import TypeInformation
@@ -25,6 +26,8 @@ class OperatorDeployment:
     side_output_types: dict[str, TypeInformation | None]
     chained: list[tuple[int, str | None]]
     """The operators behind it in the chain: node id, and the side output it reads or None."""
+    is_sink: bool = False
+    """Whether the records that it takes in leave the job."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ def _vertex(graph: ExecutionGraph, vertex: JobVertex, bases: dict[int, int]) -> 
                 output_type=node.output_type,
                 side_output_types=node.side_output_types,
                 chained=chained.get(node.id, []),
+                is_sink=_is_sink(node),
             )
             for node in (job.nodes[node_id] for node_id in vertex.node_ids)
         ],
@@ -136,6 +140,11 @@ def _vertex(graph: ExecutionGraph, vertex: JobVertex, bases: dict[int, int]) -> 
         ],
         slots=[graph.slot(vertex.id, subtask) for subtask in range(vertex.parallelism)],
     )
+
+
+def _is_sink(node: StreamNode) -> bool:
+    declared: bool | None = getattr(node.operator, "takes_results", None)
+    return node.kind == "sink" if declared is None else declared
 
 
 def _edge(graph: ExecutionGraph, edge: JobEdge, bases: dict[int, int]) -> EdgeDeployment:

@@ -32,6 +32,11 @@ class Fault:
     exception: bytes | None = None
     """The exception itself, where it can be pickled."""
 
+    @property
+    def headline(self) -> str:
+        """What has failed, in one line."""
+        return self.summary if self.operator is None else f"operator '{self.operator}': {self.summary}"
+
     def describe(self) -> str:
         """The whole of it for a person."""
         lines = []

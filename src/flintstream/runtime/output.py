@@ -61,6 +61,10 @@ class Output:
         """Whether anybody listens to a side output."""
         return bool(self._sides)
 
+    def records_to(self, side_tag: str | None) -> int:
+        """How many records were emitted to the main output, or to a side output that somebody listens to."""
+        return self.records if side_tag is None else self._sides[side_tag][0].records
+
     def emit(self, batch: Batch) -> None:
         """Passes records on. An empty batch is passed on to nobody."""
         if batch.values:
@@ -71,6 +75,7 @@ class Output:
         """Passes records to a side output; nobody listening, nobody misses them."""
         side = self._sides.get(tag_id)
         if side is not None:
+            side[0].records += len(batch.values)
             self._emit_to(*side, batch)
 
     def emit_watermark(self, timestamp: int) -> None:
@@ -110,12 +115,14 @@ class Output:
 class _Receivers:
     """Those that take values as they are, and those that take them in the declared type."""
 
-    __slots__ = ("count", "raw", "typed")
+    __slots__ = ("count", "raw", "records", "typed")
 
     def __init__(self) -> None:
         self.raw: list[Receiver] = []
         self.typed: list[Receiver] = []
         self.count = 0
+        self.records = 0
+        """How many records were emitted; counted for side outputs."""
 
     def add(self, receiver: Receiver, typed: bool) -> None:
         (self.typed if typed else self.raw).append(receiver)

@@ -153,8 +153,8 @@ class VertexReport:
     records_in: int
     records_out: int
     finished: bool
-    is_last: bool = False
-    """Whether nothing comes behind this vertex: what it takes in is what the job gives out."""
+    records_left: int = 0
+    """Records that sinks of this subtask took in."""
     positions: dict[str, Any] = field(default_factory=dict)
     progress: AlignedProgress | None = None
     """Of a source that keeps step with others."""

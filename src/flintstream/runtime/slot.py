@@ -271,7 +271,7 @@ class Slot:
             records_in=task.records_in if not source else head.output.records,
             records_out=task.records_out,
             finished=task.finished,
-            is_last=not task.vertex.out_edges,
+            records_left=task.records_left,
             positions=head.positions if isinstance(head, SourceHead) else {},
             progress=head.progress() if isinstance(head, SourceHead) else None,
         )

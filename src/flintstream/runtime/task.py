@@ -283,6 +283,18 @@ class Task:
         """The records that the chain's last operators emitted to other tasks, and sinks took in."""
         return sum(self._outputs[edge.node_id].records for edge in self.vertex.out_edges)
 
+    @property
+    def records_left(self) -> int:
+        """The records that sinks took in, whether they head the chain or are behind an operator of it."""
+        deployed = self.vertex.operators
+        sinks = {operator.node_id for operator in deployed if operator.is_sink}
+        return (self.records_in if deployed[0].node_id in sinks else 0) + sum(
+            self._outputs[operator.node_id].records_to(side_tag)
+            for operator in deployed
+            for node_id, side_tag in operator.chained
+            if node_id in sinks
+        )
+
     def next_due(self) -> float | None:
         """When an operator wants an epoch even without data."""
         return earliest(operator.next_due() for operator in self.operators.values())

@@ -29,6 +29,8 @@ class CompactedFileSinkOperator(FileSinkOperator):
     Until then they are its own, and part of its state. Where compaction is disabled that goes only for what was restored.
     """
 
+    takes_results = True
+
     def open(self) -> None:
         super().open()
         self._restored = [PendingFile(*element) for element in self._to_compact]
@@ -63,6 +65,8 @@ class CompactedFileSinkOperator(FileSinkOperator):
 
 class FileCompactorOperator(FilesOperator[CompactedFiles]):
     """Compacts part files in a slot. A subtask has some of the buckets, and of these the files of all writers."""
+
+    takes_results = False  # Files come in, not records.
 
     def open(self) -> None:
         compaction = self._settings.compaction

@@ -88,6 +88,9 @@ class Operator:
     commits = False
     """Whether it hands results over when a checkpoint is complete: a job with such an operator ends with one in any case."""
 
+    takes_results: bool | None = None
+    """Whether the records that it takes in are those that leave the job; None if it does as a sink of the graph."""
+
     context: OperatorContext
     output: Output
 
