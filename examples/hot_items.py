@@ -50,7 +50,7 @@ def hot_items(behaviour, most=MOST):
         .key_by(lambda view: view.item, Types.STRING())
         .window(SlidingEventTimeWindows.of(Time.hours(1), Time.minutes(5)))
         .side_output_late_data(LATE)  # Nobody reads it: a late view would not change the ranking that was shown.
-        .aggregate(Count(), WithWindow(), output_type=COUNT)
+        .aggregate(Count(), WithWindow(), output_type=COUNT, mergeable=True)
         .key_by(lambda count: count[0], Types.LONG())
         .process(Rank(most))
         .set_parallelism(1)  # Little to do, and so the rankings come in the order of their time.

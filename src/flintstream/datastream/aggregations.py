@@ -14,12 +14,13 @@ from collections.abc import Callable
 from operator import add, gt, lt
 from typing import Any
 
-from flintstream.common.typeinfo import BasicTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
+from flintstream.common.typeinfo import BasicTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from flintstream.common.types import Row, make_row
 from flintstream.datastream.basic_functions import ReduceFunction
 from flintstream.graph.errors import InvalidProgramException
 
 Position = int | str
+_INTEGERS = (Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.BIG_INT())
 
 
 def _smaller(left: Any, right: Any) -> Any:
@@ -127,6 +128,15 @@ def aggregation(name: str, position: Position, type_info: TypeInformation | None
     _check_field(name, position, type_info)
     make, combine = _AGGREGATIONS[name]
     return make(name, position, combine)
+
+
+def is_mergeable(name: str, type_info: TypeInformation | None) -> bool:
+    """Whether the aggregate of parts, merged in any order, is known to be that of the whole.
+
+    So it is for integers, and for the order of strings. Not for floating point numbers, which are rounded and may be NaN;
+    nor for records with other fields, which are those of the record that came first.
+    """
+    return type_info in _INTEGERS or (type_info == Types.STRING() and name != "sum")
 
 
 def _check_field(name: str, position: Position, type_info: TypeInformation | None) -> None:

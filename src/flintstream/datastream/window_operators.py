@@ -12,7 +12,6 @@ from flintstream.datastream.window_assigners import (
 from flintstream.datastream.window_types import TimeWindow
 from flintstream.runtime.windows.aligned import AlignedWindowOperator
 from flintstream.runtime.windows.base import WindowBase
-from flintstream.runtime.windows.contents import FoldedContents, ListContents
 from flintstream.runtime.windows.operator import WindowOperator
 from flintstream.runtime.windows.parts import WindowParts
 
@@ -35,6 +34,5 @@ def window_operator(parts: WindowParts, in_memory: bool = True) -> WindowBase:
     if type(assigner) in _TUMBLING:
         return AlignedWindowOperator(parts, TimeWindow, assigner._size, assigner._size, assigner._offset)
     if type(assigner) in _SLIDING:
-        shared = not isinstance(parts.contents, (ListContents, FoldedContents)) and not parts.counts_calls()
-        return AlignedWindowOperator(parts, TimeWindow, assigner._size, assigner._slide, assigner._offset, shared)
+        return AlignedWindowOperator(parts, TimeWindow, assigner._size, assigner._slide, assigner._offset)
     return WindowOperator(parts)

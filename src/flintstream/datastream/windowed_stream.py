@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flintstream.common.output_tag import OutputTag
 from flintstream.common.time import Duration, Time
 from flintstream.common.typeinfo import TypeInformation
-from flintstream.datastream.aggregations import Position, aggregation
+from flintstream.datastream.aggregations import Position, aggregation, is_mergeable
 from flintstream.datastream.data_stream import DataStream, OutputType, checked_function
 from flintstream.datastream.functions import (
     AggregateFunction,
@@ -103,17 +103,24 @@ class _Windows:
     # --- functions ---
 
     def reduce(
-        self, reduce_function: Reducer, window_function: Any = None, output_type: OutputType = None
+        self,
+        reduce_function: Reducer,
+        window_function: Any = None,
+        output_type: OutputType = None,
+        mergeable: bool = False,
     ) -> DataStream:
         """Reduces the records of each window to one, as they come.
 
-        With a window function, that gets the one record: `windows.reduce(max, Report())`.
+        With a window function, that gets the one record: `windows.reduce(max, Report())`. `mergeable=True` is your word that
+        the function gives the same however records are grouped and ordered, as `max` does: then sliding windows share panes,
+        and the function runs once a record instead of once a record and window.
         """
         function = checked_function("reduce", reduce_function, ReduceFunction)
         declared = declared_output_type("reduce", output_type)
         if window_function is None and declared is None:
             declared = self._keyed_stream._transformation.output_type
-        return self._windows("reduce", ReducedContents(function), window_function, declared, reduce_function)
+        contents = ReducedContents(function)
+        return self._windows("reduce", contents, window_function, declared, reduce_function, mergeable)
 
     def aggregate(
         self,
@@ -121,17 +128,20 @@ class _Windows:
         window_function: Any = None,
         accumulator_type: OutputType = None,
         output_type: OutputType = None,
+        mergeable: bool = False,
     ) -> DataStream:
         """Aggregates the records of each window as they come; only the accumulator is kept.
 
-        With a window function, that gets the one result: `windows.aggregate(Average(), Report())`.
+        With a window function, that gets the one result: `windows.aggregate(Average(), Report())`. `mergeable=True` is your
+        word that `merge` gives what adding all records to one accumulator gives, in whatever order: then sliding windows
+        share panes, and `add` runs once a record instead of once a record and window.
         """
         if not isinstance(aggregate_function, AggregateFunction):
             raise TypeError(f"aggregate: expected an AggregateFunction, got {aggregate_function!r}")
         declared_output_type("aggregate", accumulator_type)
         declared = declared_output_type("aggregate", output_type)
         contents = AggregatedContents(aggregate_function)
-        return self._windows("aggregate", contents, window_function, declared, aggregate_function)
+        return self._windows("aggregate", contents, window_function, declared, aggregate_function, mergeable)
 
     def fold(
         self,
@@ -178,7 +188,8 @@ class _Windows:
         return self._aggregation("max_by", position_to_max_by)
 
     def _aggregation(self, name: str, position: Position) -> DataStream:
-        return self.reduce(aggregation(name, position, self._keyed_stream._transformation.output_type))
+        declared = self._keyed_stream._transformation.output_type
+        return self.reduce(aggregation(name, position, declared), mergeable=is_mergeable(name, declared))
 
     def apply(self, window_function: Any, output_type: OutputType = None) -> DataStream:
         """Calls a function with all records of each window: `windows.apply(Count())`."""
@@ -203,7 +214,10 @@ class _Windows:
         window_function: Any,
         declared: TypeInformation | None,
         reducer: Any,
+        mergeable: bool = False,
     ) -> DataStream:
+        if not isinstance(mergeable, bool):
+            raise TypeError(f"{method}: mergeable must be True or False, got {mergeable!r}")
         trigger = self._trigger
         if trigger is None:
             trigger = self._assigner.get_default_trigger(self.get_execution_environment())
@@ -216,6 +230,7 @@ class _Windows:
             self._evictor,
             self._lateness,
             None if self._late_tag is None else self._late_tag.tag_id,
+            mergeable,
         )
         operator = window_operator(parts, self.get_execution_environment()._state_in_memory)
         stream = self._keyed_stream._transform(type(self._assigner).__name__, operator, declared)

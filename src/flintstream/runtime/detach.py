@@ -13,8 +13,9 @@ import datetime
 import decimal
 import pickle
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum
+from itertools import chain
 from typing import Any
 
 from flintstream.common.output_tag import OutputTag
@@ -39,6 +40,9 @@ PLAIN = frozenset(
 )
 
 
+_PLAIN_OR_TUPLE = PLAIN | {tuple}
+
+
 def is_plain(value: Any) -> bool:
     """Whether a value cannot change: a number, a string and the like, a tuple, named tuple or frozen dataclass of such."""
     kind = value.__class__
@@ -50,6 +54,19 @@ def is_plain(value: Any) -> bool:
     if parts is _UNKNOWN:
         parts = _PARTS[kind] = _parts_of(kind)
     return parts is not None and all(map(is_plain, parts(value)))
+
+
+def all_plain(values: Collection[Any]) -> bool:
+    """Whether none of the values can change. As `is_plain` for each, but with no Python call for most of them."""
+    kinds = set(map(type, values))
+    while not kinds <= PLAIN:
+        if not kinds <= _PLAIN_OR_TUPLE:
+            return all(map(is_plain, values))
+        if len(kinds) > 1:
+            values = [value for value in values if value.__class__ is tuple]
+        values = list(chain.from_iterable(values))
+        kinds = set(map(type, values))
+    return True
 
 
 _UNKNOWN: Any = object()

@@ -2,13 +2,14 @@
 
 All keys share the windows, so there is no timer for a key: contents are kept by time first and by key second, and when the
 watermark passes the end of a window, all its keys fire together. A batch is taken apart by time, and what lies in one span
-of it is added in one loop. Overlapping windows share panes where that is possible: see `panes` and `sharing`.
+of it is added in one loop. Overlapping windows share panes where their contents are known to be mergeable: see `panes`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
+from itertools import groupby, repeat
 from math import gcd, inf
 from typing import Any
 
@@ -20,16 +21,11 @@ from flintstream.runtime.windows.contents import MISSING, Cell
 from flintstream.runtime.windows.functions import PassOn
 from flintstream.runtime.windows.panes import SharedPanes
 from flintstream.runtime.windows.parts import WindowParts
-from flintstream.runtime.windows.sharing import SharingTrial
 from flintstream.runtime.windows.stored import StoredWindows
 
 
 class AlignedWindowOperator(WindowBase):
-    """See the module.
-
-    `make_window(start, end)` makes the window that functions see. With `shared`, overlapping windows share panes as soon as
-    records have shown that the contents can be merged.
-    """
+    """See the module; `make_window(start, end)` makes the window that functions see."""
 
     def __init__(
         self,
@@ -38,14 +34,13 @@ class AlignedWindowOperator(WindowBase):
         size: int,
         slide: int,
         offset: int = 0,
-        shared: bool = False,
     ) -> None:
         super().__init__(parts)
         self._make_window = make_window
         self._size = size
         self._slide = slide
         self._offset = offset
-        self._may_share = shared and slide < size
+        self._shares = parts.mergeable and slide < size
         self._pane = gcd(size, slide)
         self._layout = (size, slide, offset)
 
@@ -67,9 +62,8 @@ class AlignedWindowOperator(WindowBase):
         self._windows: dict[int, Cell] = {}
         """The start of a window to its contents; of those that share no panes."""
         self._panes = SharedPanes(self._parts.contents, self._size, self._slide, self._pane)
-        self._shared_from: float = inf
+        self._shared_from: float = -inf if self._shares else inf
         """Windows that start from here on share panes."""
-        self._trial = SharingTrial(self._parts.contents) if self._may_share else None
         self._no_function = type(self._parts.function) is PassOn
         self._stored = self.own_table(ALIGNED_TABLE)
         """Filled for a snapshot."""
@@ -83,18 +77,14 @@ class AlignedWindowOperator(WindowBase):
         self._stored.clear()
         self._state.touch(keys)
         timestamps = self._times(batch)
-        if self._trial is not None:
-            self._try_sharing(self._trial, keys, values)
         low, high = self._span(min(timestamps))
         late: list[int] = []
         if self._ahead:
             late = self._add_one_by_one(batch, timestamps, range(len(values)))
-        elif max(timestamps) < high:
-            cell = self._open(low)
-            if cell is None:
-                late = self._add_one_by_one(batch, timestamps, range(len(values)))
-            else:
-                self._add(cell, keys, values)
+        elif max(timestamps) < high and (cells := self._open(low)):
+            self._add(cells, keys, values)
+        elif self._slide < self._size and low - self._size < self._shared_from:
+            late = self._spread_in_order(batch, timestamps)
         else:
             late = self._spread(batch, timestamps)
         self._emitter.flush()
@@ -125,27 +115,28 @@ class AlignedWindowOperator(WindowBase):
         end = start + self._size
         return (start, end) if time < end else (end, start + self._slide)
 
-    def _windows_of(self, low: int) -> Iterable[int]:
+    def _windows_of(self, low: int) -> range:
         """The starts of the windows that contain a span, the latest first."""
         last = low - (low - self._offset) % self._slide
         return range(last, low - self._size, -self._slide)
 
-    def _open(self, low: int) -> Cell | None:
-        """The one place for the records of a span; None if there are several or none, or if they let windows fire again."""
+    def _open(self, low: int) -> list[Cell]:
+        """Where the records of a span go: to their pane, or to each window; nowhere if they may let windows fire again."""
         starts = self._windows_of(low)
-        if self._span(low)[1] - 1 <= self._now or not starts:
-            return None
+        if self._span(low)[1] - 1 <= self._now:
+            return []
         for start in starts:
             self._remember(start, self._waiting)
-        shared = [start for start in starts if start >= self._shared_from]
-        if len(shared) == len(starts):  # type: ignore[arg-type]
-            return self._panes.cell(low)
-        return self._windows.setdefault(low, {}) if self._slide >= self._size else None
+        own = [start for start in starts if start < self._shared_from]
+        cells = [self._windows.setdefault(start, {}) for start in own]
+        if len(own) < len(starts):
+            cells.append(self._panes.cell(low))
+        return cells
 
     def _spread(self, batch: Batch, timestamps: list[int]) -> list[int]:
-        """Takes a batch apart by time; returns the records that are late."""
+        """Takes a batch apart by time; returns the records that are late. Those of different spans get out of order."""
         low = high = 0
-        cells: dict[int, Cell | None] = {}
+        cells: dict[int, list[Cell]] = {}
         groups: dict[int, list[int]] = {}
         others: list[int] = []
         group = others
@@ -154,25 +145,63 @@ class AlignedWindowOperator(WindowBase):
                 low, high = self._span(timestamp)
                 if low not in groups:
                     cells[low] = self._open(low)
-                    groups[low] = others if cells[low] is None else []
+                    groups[low] = [] if cells[low] else others
                 group = groups[low]
             group.append(index)
         keys, values = batch.keys, batch.values
-        for low, cell in cells.items():
-            if cell is not None:
+        for low, found in cells.items():
+            if found:
                 group = groups[low]
-                self._add(cell, [keys[index] for index in group], [values[index] for index in group])  # type: ignore[index]
+                self._add(found, [keys[index] for index in group], [values[index] for index in group])  # type: ignore[index]
         return self._add_one_by_one(batch, timestamps, others)
 
-    def _add(self, cell: Cell, keys: list[Any], values: list[Any]) -> None:
+    def _spread_in_order(self, batch: Batch, timestamps: list[int]) -> list[int]:
+        """Adds records to windows that overlap, and so take in records of several spans; returns those that are late."""
+        keys, values = batch.keys, batch.values
+        places, late, start = self._places(timestamps), [], 0
+        for opened, run in groupby(places, key=bool):
+            end = start + len(list(run))
+            if opened:
+                self._add_to_each(places[start:end], keys[start:end], values[start:end])  # type: ignore[index]
+            else:
+                late += self._add_one_by_one(batch, timestamps, range(start, end))
+            start = end
+        return late
+
+    def _places(self, timestamps: list[int]) -> list[list[Cell]]:
+        """Where each record goes, as in `_open`."""
+        low = high = 0
+        cells: list[Cell] = []
+        opened: dict[int, list[Cell]] = {}
+        places = []
+        for timestamp in timestamps:
+            if not low <= timestamp < high:
+                low, high = self._span(timestamp)
+                if low not in opened:
+                    opened[low] = self._open(low)
+                cells = opened[low]
+            places.append(cells)
+        return places
+
+    def _add(self, cells: list[Cell], keys: list[Any], values: list[Any]) -> None:
+        if len(cells) > 1:
+            self._add_to_each(repeat(cells), keys, values)
+            return
         consumed = iter(values)
         try:
-            self._parts.contents.add_all(cell, self._state, keys, consumed)
+            self._parts.contents.add_all(cells[0], self._state, keys, consumed)
+        except Exception as error:
+            raise self.fault(error, record_at_fault(values, consumed)) from error
+
+    def _add_to_each(self, places: Iterable[list[Cell]], keys: list[Any], values: list[Any]) -> None:
+        consumed = iter(values)
+        try:
+            self._parts.contents.add_to_each(places, self._state, keys, consumed)
         except Exception as error:
             raise self.fault(error, record_at_fault(values, consumed)) from error
 
     def _add_one_by_one(self, batch: Batch, timestamps: list[int], indexes: Iterable[int]) -> list[int]:
-        """The slow way: panes are not shared, or records come after their time or may. Returns those that are late."""
+        """The slow way: records come after their time, or may. Returns those that are late."""
         late: list[int] = []
         for index in indexes:
             key, record = batch.keys[index], batch.values[index]  # type: ignore[index]
@@ -211,16 +240,6 @@ class AlignedWindowOperator(WindowBase):
         if start not in self._known:
             self._known.add(start)
             heappush(heap, start)
-
-    def _try_sharing(self, trial: SharingTrial, keys: list[Any], values: list[Any]) -> None:
-        self._state.current_key = self._state.no_key
-        verdict = trial.verdict(keys, values)
-        if verdict is not None:
-            self._trial = None
-            self._may_share = verdict
-        if verdict:
-            # Windows that have records stay as they are.
-            self._shared_from = max(self._known) + 1 if self._known else -inf
 
     # --- time ---
 
@@ -343,7 +362,7 @@ class AlignedWindowOperator(WindowBase):
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
         super().snapshot_state(checkpoint_id, timestamp)
         stored, now, ahead = self._stored, self._now, self._ahead
-        shared_from = self._shared_from if self._may_share else None
+        shared_from = self._shared_from if self._shares else None
         stored.clear()
         for place, cells in enumerate((self._windows, self._panes.cells)):
             for low, cell in cells.items():
@@ -355,23 +374,19 @@ class AlignedWindowOperator(WindowBase):
                     entry[place][low] = contents
 
     def _restore(self) -> None:
-        """Takes over what subtasks have left that had come more or less far in time, and to different verdicts.
+        """Takes over what subtasks have left that had come more or less far in time.
 
-        As in Flink, event time begins anew; but a window that has fired for a key does not do so again.
+        As in Flink, event time begins anew; but a window that has fired for a key does not do so again. Where the program
+        now shares panes and did not before, windows that have records stay as they are.
         """
         stored = self._stored
         if not stored:
             return
-        verdicts = set()
         for key, each in stored.items():
             self._check_layout(each.layout, bool(each.panes))
             self._ahead[key] = each.now
-            verdicts.add(each.shared_from)
+            self._shared_from = max(self._shared_from, each.own_up_to())
         self._catch_up = max(self._ahead.values())
-        self._may_share = self._may_share and None not in verdicts
-        self._shared_from = max(inf if verdict is None else verdict for verdict in verdicts)
-        if not self._may_share or self._shared_from < inf:
-            self._trial = None
         for key, each in stored.items():
             self._restore_key(key, each)
         for low in list(self._panes.cells):

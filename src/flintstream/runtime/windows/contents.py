@@ -53,6 +53,16 @@ class WindowContents(ABC):
             state.current_key = key
             cell[key] = add(get(key, MISSING), value)
 
+    def add_to_each(
+        self, places: Iterable[list[Cell]], state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]
+    ) -> None:
+        """Adds records to the contents of their keys in several windows each, one record after the other."""
+        add = self.add
+        for key, value, cells in zip(keys, values, places):
+            state.current_key = key
+            for cell, each in zip(cells, self.for_windows(value, len(cells))):
+                cell[key] = add(cell.get(key, MISSING), each)
+
     def results(self, contents: Iterable[Any]) -> Iterable[Any]:
         """The results of contents, one for each, where there is no window function."""
         return (result for each in contents for result in self.elements(each))
@@ -87,6 +97,16 @@ class ListContents(WindowContents):
             else:
                 cell[key] = [value]
 
+    def add_to_each(
+        self, places: Iterable[list[Cell]], state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]
+    ) -> None:
+        for key, value, cells in zip(keys, values, places):
+            for cell in cells:
+                if key in cell:
+                    cell[key].append(value)
+                else:
+                    cell[key] = [value]
+
 
 class ReducedContents(WindowContents):
     """One record, reduced from all."""
@@ -110,6 +130,16 @@ class ReducedContents(WindowContents):
             else:
                 state.current_key = key
                 cell[key] = reduce(before, value)
+
+    def add_to_each(
+        self, places: Iterable[list[Cell]], state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]
+    ) -> None:
+        reduce = self.merge
+        for key, value, cells in zip(keys, values, places):
+            state.current_key = key
+            for cell, each in zip(cells, self.for_windows(value, len(cells))):
+                before = cell.get(key)
+                cell[key] = each if before is None else reduce(before, each)
 
     def results(self, contents: Iterable[Any]) -> Iterable[Any]:
         return filter(_is_result, contents)
@@ -147,6 +177,16 @@ class AggregatedContents(WindowContents):
             before = get(key, MISSING)
             state.current_key = key
             cell[key] = add(value, create() if before is MISSING else before)
+
+    def add_to_each(
+        self, places: Iterable[list[Cell]], state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]
+    ) -> None:
+        create, add, missing = self._create, self._add, MISSING
+        for key, value, cells in zip(keys, values, places):
+            state.current_key = key
+            for cell in cells:
+                before = cell.get(key, missing)
+                cell[key] = add(value, create() if before is missing else before)
 
     def results(self, contents: Iterable[Any]) -> Iterable[Any]:
         return filter(_is_result, map(self._result, contents))

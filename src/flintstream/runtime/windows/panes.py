@@ -8,15 +8,12 @@ grows with each window. Then a window costs three merges a key, however many pan
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
-from flintstream.runtime.detach import PLAIN as PLAIN
-from flintstream.runtime.detach import detached, is_plain
+from flintstream.runtime.detach import all_plain, detached
 from flintstream.runtime.windows.contents import MISSING, Cell, WindowContents
-
-PLAIN_OR_TUPLE = PLAIN | {tuple}
 
 
 class SharedPanes:
@@ -136,22 +133,7 @@ class SharedPanes:
         return cell
 
     def _looked_at(self, cell: Cell) -> Cell:
-        """Contents that were merged, which are of the kind of what they were merged from: a glance does."""
+        """Contents that were merged, all of which were looked at whether they can change."""
         if cell and not self._copies:
-            kinds = set(map(type, cell.values()))
-            self._copies = not kinds <= PLAIN_OR_TUPLE or not is_plain(next(reversed(cell.values())))
+            self._copies = not all_plain(cell.values())
         return cell
-
-
-def all_plain(values: Collection[Any]) -> bool:
-    """Whether none of the values can change. As `is_plain` for each, but with no Python call for any of them."""
-    kinds = set(map(type, values))
-    while not kinds <= PLAIN:
-        if not kinds <= PLAIN_OR_TUPLE:
-            return False
-        if len(kinds) > 1:
-            values = [value for value in values if value.__class__ is tuple]
-        kinds = set(map(type, chain.from_iterable(values)))
-        if tuple in kinds:
-            values = list(chain.from_iterable(values))
-    return True

@@ -30,17 +30,14 @@ class WindowParts(CheckpointedFunction, CheckpointListener):
     allowed_lateness: int = 0
     late_tag: str | None = None
     """The id of the side output for records that come too late; None to drop them."""
+    mergeable: bool = False
+    """Whether the contents of parts of a window, merged in any order, are known to be those of the whole."""
 
     def for_evictor(self) -> WindowParts:
         """The parts with all records kept, for an evictor to choose from: what reduces them does so when a window fires."""
         if not self.contents.incremental:
             return self
         return replace(self, contents=ListContents(), function=ReduceThen(self.contents, self.function))
-
-    def counts_calls(self) -> bool:
-        """Whether what reduces records has state of its own: then it is called once for each record and window."""
-        kinds = (CheckpointedFunction, ListCheckpointed)
-        return any(isinstance(function, kinds) for function in self.contents.functions)
 
     def open(self, runtime_context: Any) -> None:
         """Opens the user's functions."""

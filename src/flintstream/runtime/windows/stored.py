@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import gcd
+from math import gcd, inf
 from typing import Any, NamedTuple
 
 from flintstream.runtime.windows.contents import WindowContents
@@ -23,6 +23,11 @@ class StoredWindows(NamedTuple):
     """Windows that start from here on share panes, if any; None if they must not."""
     layout: tuple[int, int, int]
     """The size of windows, how far apart they start, and their offset."""
+
+    def own_up_to(self) -> float:
+        """Windows that start before this have contents of their own, or had."""
+        last = max(self.windows, default=-inf)
+        return max(last + 1, -inf if self.shared_from is None else self.shared_from)
 
     def shared(self) -> set[int]:
         """The starts of the windows that have panes; some of them may be over."""

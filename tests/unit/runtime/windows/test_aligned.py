@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from flintstream.common.output_tag import OutputTag
 from flintstream.common.typeinfo import Types
-from flintstream.datastream import StreamExecutionEnvironment
+from flintstream.datastream import StreamExecutionEnvironment, WindowedStream
 from flintstream.datastream.functions import AggregateFunction, ProcessWindowFunction
 from flintstream.datastream.window import (
     SlidingEventTimeWindows,
@@ -24,8 +25,7 @@ from flintstream.runtime.batch import MAX_WATERMARK
 from flintstream.runtime.windows.aligned import AlignedWindowOperator
 from flintstream.runtime.windows.contents import MISSING, AggregatedContents, ReducedContents
 from flintstream.runtime.windows.operator import WindowOperator
-from flintstream.runtime.windows.panes import SharedPanes, all_plain
-from flintstream.runtime.windows.sharing import SharingTrial, close
+from flintstream.runtime.windows.panes import SharedPanes
 from flintstream.testing import OneInputOperatorHarness
 
 LATE = OutputTag("late", Types.PICKLED_BYTE_ARRAY())
@@ -41,12 +41,6 @@ def operator(assigner: Any, call: Callable[[Any], Any], lateness: int = 0) -> An
     return found
 
 
-def unshared(assigner: Any, call: Callable[[Any], Any], lateness: int = 0) -> Any:
-    found = operator(assigner, call, lateness)
-    found._may_share = False
-    return found
-
-
 def general(assigner: Any, call: Callable[[Any], Any], lateness: int = 0) -> Any:
     return WindowOperator(operator(assigner, call, lateness).function)
 
@@ -55,11 +49,7 @@ def run(made: Any, steps: Iterable[Step], **options: Any) -> dict[Any, list[Any]
     """The results of each key, in order, with their timestamps, and the late records."""
     results: dict[Any, list[Any]] = {}
     with OneInputOperatorHarness(made, lambda value: value[0], **options) as harness:
-        for step, argument in steps:
-            if step == "records":
-                harness.process_elements([value for value, _ in argument], [time for _, time in argument])
-            else:
-                harness.process_watermark(argument)
+        drive(harness, steps)
         harness.process_watermark(MAX_WATERMARK)
         for value, timestamp in harness.output_with_timestamps:
             results.setdefault(value[0], []).append((value, timestamp))
@@ -67,6 +57,14 @@ def run(made: Any, steps: Iterable[Step], **options: Any) -> dict[Any, list[Any]
         assert not made.stored_timers()[0]
         assert not any(made.context.keyed_state._tables.values())
     return results
+
+
+def drive(harness: Any, steps: Iterable[Step]) -> None:
+    for step, argument in steps:
+        if step == "records":
+            harness.process_elements([value for value, _ in argument], [time for _, time in argument])
+        else:
+            harness.process_watermark(argument)
 
 
 def stream(seed: int, keys: int = 7, records: int = 400, disorder: int = 30, negative: bool = False) -> list[Step]:
@@ -164,6 +162,14 @@ CALLS = {
     "process": lambda windows: windows.process(Show()),
     "fold": lambda windows: windows.fold(("", 0), lambda total, value: (value[0], total[1] + value[1])),
 }
+MERGEABLE = {
+    "reduce": lambda windows: windows.reduce(plus, mergeable=True),
+    "aggregate": lambda windows: windows.aggregate(Tuples(), mergeable=True),
+    "greatest": lambda windows: windows.aggregate(Greatest(), mergeable=True),
+    "changed in place": lambda windows: windows.aggregate(ChangedFirst(), mergeable=True),
+    "aggregate, process": lambda windows: windows.aggregate(Tuples(), Show(), mergeable=True),
+}
+"""Those whose functions are."""
 ASSIGNERS = [
     TumblingEventTimeWindows(20, 3),
     SlidingEventTimeWindows(60, 5, 0),
@@ -183,183 +189,169 @@ def test_as_the_general_operator(name: str, assigner: Any, lateness: int) -> Non
     assert expected["late"]
     for options in ({}, {"batch_size": 1}, {"batch_size": 50, "through_blocks": True}):
         assert run(operator(assigner, CALLS[name], lateness), steps, **options) == expected
-    assert run(unshared(assigner, CALLS[name], lateness), steps) == expected
+        if name in MERGEABLE:
+            assert run(operator(assigner, MERGEABLE[name], lateness), steps, **options) == expected
 
 
 class TestSharing:
     ASSIGNER = SlidingEventTimeWindows(60, 10, 0)
 
-    def check(self, call: Callable[[Any], Any], shares: bool, seeds: Iterable[int] = range(3)) -> None:
-        """The same results with and without; and whether panes were shared."""
-        for seed in seeds:
-            steps = stream(seed)
-            made = operator(self.ASSIGNER, call, 20)
-            assert run(made, steps) == run(general(self.ASSIGNER, call, 20), steps)
-            assert (made._shared_from < float("inf")) is shares
-
     @pytest.mark.parametrize("name", ["reduce", "aggregate", "greatest", "changed in place", "aggregate, process"])
-    def test_what_can_be_merged_is(self, name: str) -> None:
-        self.check(CALLS[name], True)
+    def test_only_at_the_users_word(self, name: str) -> None:
+        for seed in range(3):
+            steps = stream(seed)
+            expected = run(general(self.ASSIGNER, CALLS[name], 20), steps)
+            for call, shares in ((CALLS[name], False), (MERGEABLE[name], True)):
+                made = operator(self.ASSIGNER, call, 20)
+                assert run(made, steps) == expected
+                assert (made._shared_from == float("-inf")) is shares
 
-    @pytest.mark.parametrize("name", ["process", "fold"])
-    def test_what_cannot_is_not(self, name: str) -> None:
-        self.check(CALLS[name], False)
+    def test_a_merge_that_is_wrong_for_a_rare_field_is_never_called(self) -> None:
+        """Nothing that records show is taken for a proof."""
 
-    @pytest.mark.parametrize(
-        "merge",
-        [
-            lambda self, a, b: None,
-            lambda self, a, b: a,
-            lambda self, a, b: b,
-            lambda self, a, b: (a[0], a[1] + b[1], a[2]),
-            lambda self, a, b: 1 / 0,
-        ],
-        ids=["nothing", "the first", "the second", "half", "an error"],
-    )
-    @pytest.mark.parametrize("base", [Tuples, Greatest])
-    def test_a_wrong_merge_is_found_out(self, base: type[Any], merge: Any) -> None:
-        wrong = type("Wrong", (base,), {"merge": merge})
-        self.check(lambda windows: windows.aggregate(wrong()), False)
+        class Errors(AggregateFunction):
+            def create_accumulator(self) -> Any:
+                return ("", 0, 0)
 
-    def test_a_missing_merge(self) -> None:
-        class Missing(Tuples):
-            def merge(self, acc_a: Any, acc_b: Any) -> Any:
-                raise NotImplementedError
+            def add(self, value: Any, accumulator: Any) -> Any:
+                return (value[0], accumulator[1] + 1, accumulator[2] + (value[1] == 99))
 
-        self.check(lambda windows: windows.aggregate(Missing()), False)
-
-    @pytest.mark.parametrize(
-        "reduce",
-        [
-            lambda left, right: right,
-            lambda left, right: (left[0], f"{left[1]},{right[1]}"),
-            lambda left, right: (left[0], left[1] + 1),
-            lambda left, right: (left[0], left[1] - right[1]),
-        ],
-        ids=["last", "joined", "counted", "minus"],
-    )
-    def test_reduce_functions_that_need_the_order(self, reduce: Any) -> None:
-        self.check(lambda windows: windows.reduce(reduce), False)
-
-    def test_floating_point_numbers_are_shared_in_spite_of_rounding(self) -> None:
-        def add(left: Any, right: Any) -> Any:
-            return (left[0], left[1] + right[1] * 0.1)
-
-        trial = SharingTrial(ReducedContents(lambda left, right: left + right))
-        assert trial.verdict(["a"] * 4, [0.1, 0.2, 0.3, 0.7]) is True
-        self.check(lambda windows: windows.reduce(add), False)
-
-    def test_a_result_that_depends_on_no_order_is_enough(self) -> None:
-        class Listed(Changed):
             def get_result(self, accumulator: Any) -> Any:
-                return (accumulator["key"], sorted(accumulator["values"]))
+                return accumulator
 
             def merge(self, acc_a: Any, acc_b: Any) -> Any:
-                return {"key": acc_a["key"], "values": acc_a["values"] + acc_b["values"]}
+                return (acc_a[0], acc_a[1] + acc_b[1], 0)
 
-        self.check(lambda windows: windows.aggregate(Listed()), True)
+        steps: list[Step] = [("records", [(("a", n), n * 5) for n in range(8)])]
+        steps += [("records", [(("a", 99 if n in (9, 11) else n), n * 5) for n in range(8, 17)])]
+        found = run(operator(SlidingEventTimeWindows(100, 20, 0), lambda windows: windows.aggregate(Errors())), steps)
+        assert (("a", 17, 2), 99) in found["a"]
+
+    def test_functions_run_as_often_as_in_flink_and_in_its_order(self) -> None:
+        """Once for each record and window, record by record, the latest window first."""
+        calls: list[Any] = []
+
+        def reduce(left: Any, right: Any) -> Any:
+            calls.append((left[1], right[1]))
+            return (left[0], [*left[1], *right[1]])
+
+        steps = [("records", [(("a", [n]), n) for n in range(3)])]
+        results = []
+        for make in (general, operator):
+            calls.clear()
+            results.append(run(make(SlidingEventTimeWindows(20, 10, 0), lambda windows: windows.reduce(reduce)), steps))
+            assert calls == [([0], [1]), ([0], [1]), ([0, 1], [2]), ([0, 1], [2])]
+        assert results[0] == results[1]
+
+    def test_at_the_users_word_functions_run_once_a_record(self) -> None:
+        calls = []
+
+        def reduce(left: Any, right: Any) -> Any:
+            calls.append(1)
+            return plus(left, right)
+
+        steps = [("records", [(("a", n), n) for n in range(10)])]
+        made = operator(self.ASSIGNER, lambda windows: windows.reduce(reduce, mergeable=True))
+        assert len(run(made, steps)["a"]) == 6
+        assert len(calls) == 9
+
+    @pytest.mark.parametrize(
+        ("name", "declared", "shares"),
+        [
+            *((name, Types.LONG(), True) for name in ("sum", "min", "max", "min_by", "max_by")),
+            *((name, Types.STRING(), name != "sum") for name in ("sum", "min", "max", "min_by", "max_by")),
+            ("sum", Types.DOUBLE(), False),
+            ("min", Types.DOUBLE(), False),
+            ("max", None, False),
+            ("sum", Types.TUPLE([Types.LONG(), Types.LONG()]), False),
+        ],
+    )
+    def test_aggregates_of_a_field_where_they_are_known_to_be_mergeable(
+        self, name: str, declared: Any, shares: bool
+    ) -> None:
+        env = StreamExecutionEnvironment.get_execution_environment()
+        records = env.from_collection([], declared) if declared is not None else env.from_collection([1])
+        windows = records.key_by(lambda value: 0).window(self.ASSIGNER)
+        found = getattr(windows, name)()._transformation.operator
+        assert found._shares is shares
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda windows: windows.reduce(plus, mergeable="yes"),
+            lambda windows: windows.aggregate(Tuples(), mergeable=1),
+        ],
+    )
+    def test_the_word_is_true_or_false(self, call: Any) -> None:
+        with pytest.raises(TypeError, match="(reduce|aggregate): mergeable must be True or False, got"):
+            operator(self.ASSIGNER, call)
 
     def test_everything_changed_in_place(self) -> None:
         """As `get_result` spoils the accumulator, windows are compared that fire once."""
         steps = [("records", [(("a", n), n) for n in range(0, 200, 3)]), ("watermark", 150)]
-        found = run(operator(self.ASSIGNER, lambda windows: windows.aggregate(Changed())), steps)
-        for value, timestamp in found["a"]:
-            assert value == ("a", [n for n in range(0, 200, 3) if timestamp - 59 <= n <= timestamp])
+        for mergeable in (True, False):
+            call = partial(WindowedStream.aggregate, aggregate_function=Changed(), mergeable=mergeable)
+            found = run(operator(self.ASSIGNER, call), steps)
+            for value, timestamp in found["a"]:
+                assert value == ("a", [n for n in range(0, 200, 3) if timestamp - 59 <= n <= timestamp])
 
-    def test_records_changed_by_a_reduce_function(self) -> None:
+    @pytest.mark.parametrize("mergeable", [True, False])
+    def test_records_changed_by_a_reduce_function(self, mergeable: bool) -> None:
         def change(left: Any, right: Any) -> Any:
             right[1].extend(left[1])
             left[1].clear()
             return right
 
-        steps = [("records", [(["a", [n]], n) for n in range(0, 100, 7)])]
-        for make in (operator, unshared, general):
-            found = run(make(self.ASSIGNER, lambda windows: windows.reduce(change)), [(s, [*r]) for s, r in steps])
+        for make in (operator, general):
+            steps = [("records", [(["a", [n]], n) for n in range(0, 100, 7)])]
+            found = run(make(self.ASSIGNER, lambda windows: windows.reduce(change, mergeable=mergeable)), steps)
             sums = [(sorted(value[1]), timestamp) for value, timestamp in found["a"]]
             assert sums[-1] == ([n for n in range(0, 100, 7) if n >= 90], 149)
             for values, timestamp in sums:
                 assert values == [n for n in range(0, 100, 7) if timestamp - 59 <= n <= timestamp]
-            steps = [("records", [(["a", [n]], n) for n in range(0, 100, 7)])]
 
-    def test_records_that_do_not_tell_leave_it_open(self) -> None:
-        made = operator(self.ASSIGNER, CALLS["aggregate"])
-        greatest = operator(self.ASSIGNER, CALLS["greatest"])
-        steps: list[Step] = [("records", [(("a", 0), 5)]), ("records", [(("a", 3), 12), (("a", 5), 1), (("b", 1), 3)])]
-        steps += [("records", [(("a", time % 9), time) for time in range(0, 140, 3)]), ("watermark", 40)]
-        steps += [("records", [(("b", time % 9), time) for time in range(20, 300, 3)])]
-        for each, call in ((made, "aggregate"), (greatest, "greatest")):
-            assert run(each, steps) == run(general(self.ASSIGNER, CALLS[call]), steps)
-        assert 0 < made._shared_from < float("inf")
-        assert 0 < greatest._shared_from < float("inf")
-
-    @pytest.mark.parametrize("batch", [1, 10, 1000])
-    @pytest.mark.parametrize(
-        ("contents", "value", "told"),
-        [
-            (AggregatedContents(Greatest()), ("a", 0), False),
-            (AggregatedContents(Tuples()), ("a", 1), True),
-            (ReducedContents(lambda left, right: f"{left},{right}"), "a", True),
-        ],
-        ids=["does not tell", "is merged", "would tell with others"],
-    )
-    def test_records_that_are_all_alike(self, contents: Any, value: Any, told: bool, batch: int) -> None:
-        """Their order does not matter; that is decided when there are many."""
-        trial = SharingTrial(contents)
-        verdicts = [trial.verdict(["a"] * batch, [value] * batch) for _ in range(1000 // batch)]
-        assert verdicts == [None] * (1000 // batch - 1) + [told]
-
-    def test_a_trial_asks_seldom(self) -> None:
-        calls = []
-
-        def reduce(left: Any, right: Any) -> Any:
-            calls.append(1)
-            return max(left, right)
-
-        trial = SharingTrial(ReducedContents(reduce))
-        assert [trial.verdict(["a"], [5]) for _ in range(999)] == [None] * 999
-        assert len(calls) < 1500
-
-    @pytest.mark.parametrize(
-        ("call", "records", "shares"),
-        [("aggregate", 1, True), ("aggregate", 20, True), ("last", 20, False), ("last", 1, False)],
-    )
-    def test_a_trial_that_a_checkpoint_interrupts(self, call: str, records: int, shares: bool) -> None:
-        """Where it was open it begins anew; a verdict stays."""
-        calls = CALLS | {"last": lambda windows: windows.reduce(lambda left, right: right)}
-        with OneInputOperatorHarness(operator(self.ASSIGNER, calls[call]), lambda value: value[0]) as harness:
-            harness.process_elements([("a", number) for number in range(records)], range(records))
+    @pytest.mark.parametrize(("before", "after"), [(False, True), (True, False), (True, True)])
+    def test_a_word_that_comes_or_goes_with_a_restore(self, before: bool, after: bool) -> None:
+        """Windows that have contents of their own keep them; those of panes get contents of their own."""
+        calls = {True: MERGEABLE["aggregate"], False: CALLS["aggregate"]}
+        steps = stream(4, disorder=1)
+        with OneInputOperatorHarness(operator(self.ASSIGNER, calls[before]), lambda value: value[0]) as harness:
+            drive(harness, steps[:-40])
+            first = harness.output_with_timestamps
             taken = harness.snapshot()
-        restored = OneInputOperatorHarness(operator(self.ASSIGNER, calls[call]), lambda value: value[0])
+        restored = OneInputOperatorHarness(operator(self.ASSIGNER, calls[after]), lambda value: value[0])
         restored.restore(taken)
         with restored:
+            drive(restored, steps[-40:])
+            restored.process_watermark(MAX_WATERMARK)
             made: Any = restored._operator
-            assert (made._trial is None) is (records > 1)
-            restored.process_elements([("a", number) for number in range(20)], range(100, 120))
-            assert made._trial is None
-            assert (made._shared_from < float("inf")) is shares
+            assert (made._shared_from < float("inf")) is after
+            found = sorted(first + restored.output_with_timestamps)
+        expected = run(general(self.ASSIGNER, CALLS["aggregate"]), steps)
+        assert found == sorted(each for key, some in expected.items() if key != "late" for each in some)
 
-    def test_subtasks_with_different_verdicts(self) -> None:
+    def test_subtasks_that_shared_and_did_not(self) -> None:
         """One shares and one does not; both are restored into one."""
-        call = CALLS["greatest"]
         keys = [f"k{n}" for n in range(20)]
-        taken, records = [], {}
-        for subtask in (0, 1):
-            options = {"parallelism": 2, "subtask": subtask}
-            harness = OneInputOperatorHarness(operator(self.ASSIGNER, call), lambda value: value[0], **options)
-            with harness:
-                mine = [key for key in keys if owner(key) == subtask]
-                values = [((key, (n * 7) % 5 if subtask else 3), n * 9) for n in range(4) for key in mine]
-                records[subtask] = values
-                harness.process_elements([value for value, _ in values], [time for _, time in values])
-                taken.append(harness.snapshot())
-        whole = OneInputOperatorHarness(operator(self.ASSIGNER, call), lambda value: value[0])
-        whole.restore(*taken)
-        with whole:
-            whole.process_watermark(MAX_WATERMARK)
-            found = sorted(whole.output_with_timestamps)
-        steps = [("records", records[0] + records[1])]
-        expected = run(general(self.ASSIGNER, call), steps)
-        assert found == sorted(each for key, each_of in expected.items() if key != "late" for each in each_of)
+        for after in (CALLS["greatest"], MERGEABLE["greatest"]):
+            taken, records = [], {}
+            for subtask, call in enumerate((CALLS["greatest"], MERGEABLE["greatest"])):
+                options = {"parallelism": 2, "subtask": subtask}
+                harness = OneInputOperatorHarness(operator(self.ASSIGNER, call), lambda value: value[0], **options)
+                with harness:
+                    mine = [key for key in keys if owner(key) == subtask]
+                    values = [((key, (n * 7) % 5 if subtask else 3), n * 9) for n in range(4) for key in mine]
+                    records[subtask] = values
+                    harness.process_elements([value for value, _ in values], [time for _, time in values])
+                    taken.append(harness.snapshot())
+            whole = OneInputOperatorHarness(operator(self.ASSIGNER, after), lambda value: value[0])
+            whole.restore(*taken)
+            with whole:
+                whole.process_watermark(MAX_WATERMARK)
+                found = sorted(whole.output_with_timestamps)
+            steps = [("records", records[0] + records[1])]
+            expected = run(general(self.ASSIGNER, CALLS["greatest"]), steps)
+            assert found == sorted(each for key, each_of in expected.items() if key != "late" for each in each_of)
 
 
 def owner(key: str) -> int:
@@ -399,21 +391,6 @@ class TestPanes:
                     assert panes.of_key(start, key) == expected.get(key, MISSING)
             panes.drop(start)
             kept = [record for record in kept if record[1] >= start + slide]
-
-    @pytest.mark.parametrize(
-        ("values", "plain"),
-        [
-            ([], True),
-            ([1, 2.0, "a", None], True),
-            ([(1, (2, "a")), (3,), ()], True),
-            ([1, (2, (3,))], True),
-            ([1, []], False),
-            ([(1, ("a", [2]))], False),
-            ([{}], False),
-        ],
-    )
-    def test_all_plain(self, values: Any, plain: bool) -> None:
-        assert all_plain(values) is plain
 
     def test_contents_of_several_kinds(self) -> None:
         """Numbers, until a key has so many records that a list is made of them."""
@@ -462,26 +439,6 @@ class TestPanes:
             assert panes.of_window(start) == {"a": 12}
             panes.drop(start)
         assert len(calls) < 3 * 240
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "same"),
-    [
-        (0.1 + 0.2, 0.3, True),
-        ((1, [0.1 + 0.2]), (1, [0.3]), True),
-        ({"a": 0.30000000000000004}, {"a": 0.3}, True),
-        (float("nan"), float("nan"), True),
-        (1.0, 1, True),
-        (1, 1.0, True),
-        ([1], (1,), False),
-        ([1, 2], [1], False),
-        ({"a": 1}, {"b": 1}, False),
-        (1.0, "a", False),
-        (object(), object(), False),
-    ],
-)
-def test_close(left: Any, right: Any, same: bool) -> None:
-    assert close(left, right) is same
 
 
 class TestMemory:

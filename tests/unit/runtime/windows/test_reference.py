@@ -527,7 +527,9 @@ AGGREGATE_APPLY = Function(
     lambda w: w.aggregate(Total(), ShowApplied()),
     lambda k, w, records: [(k, w, [(k, total(records), len(records), "total")]), (k, "end")],
 )
-FUNCTIONS = [REDUCE, AGGREGATE, FOLD, PROCESS, APPLY, REDUCE_PROCESS, AGGREGATE_APPLY]
+SHARED_REDUCE = Function("reduce, mergeable", lambda w: w.reduce(plus, mergeable=True), REDUCE.result)
+SHARED_AGGREGATE = Function("aggregate, mergeable", lambda w: w.aggregate(Total(), mergeable=True), AGGREGATE.result)
+FUNCTIONS = [REDUCE, AGGREGATE, FOLD, PROCESS, APPLY, REDUCE_PROCESS, AGGREGATE_APPLY, SHARED_REDUCE, SHARED_AGGREGATE]
 
 
 # --- runs ---

@@ -221,13 +221,17 @@ ALIGNED = {
     "tumbling, stateful": Job(lambda: windows(TEN, 15).process(Show())),
     "tumbling, reduced": Job(lambda: windows(TEN, 15).reduce(plus)),
     "tumbling, no lateness": Job(lambda: windows(TEN).process(Show())),
-    "sliding, shared": Job(lambda: windows(SLIDING, 15).aggregate(Total())),
-    "sliding, shared, stateful": Job(lambda: windows(SLIDING, 15).aggregate(Total(), Show())),
-    "sliding, shared, no lateness": Job(lambda: windows(SlidingEventTimeWindows(30, 9, 0)).aggregate(Total())),
+    "sliding, shared": Job(lambda: windows(SLIDING, 15).aggregate(Total(), mergeable=True)),
+    "sliding, shared, stateful": Job(lambda: windows(SLIDING, 15).aggregate(Total(), Show(), mergeable=True)),
+    "sliding, shared, no lateness": Job(
+        lambda: windows(SlidingEventTimeWindows(30, 9, 0)).aggregate(Total(), mergeable=True)
+    ),
     "sliding, listed": Job(lambda: windows(SLIDING, 15).process(Show())),
     "with gaps": Job(lambda: windows(SlidingEventTimeWindows(7, 10, 0), 15).process(Show())),
     "clock, tumbling": Job(lambda: windows(CLOCK).process(Show()), by_clock=True),
-    "clock, sliding, shared": Job(lambda: windows(CLOCK_SLIDING).aggregate(Total(), Show()), by_clock=True),
+    "clock, sliding, shared": Job(
+        lambda: windows(CLOCK_SLIDING).aggregate(Total(), Show(), mergeable=True), by_clock=True
+    ),
 }
 JOBS = ALIGNED | {
     "purged": Job(lambda: windows(TEN, 15).trigger(PurgingTrigger.of(EventTimeTrigger())).process(Show())),
@@ -247,7 +251,7 @@ JOBS = ALIGNED | {
     ),
     "evicted, sessions": Job(lambda: windows(GAP, 15).evictor(TimeEvictor.of(Time.milliseconds(9))).aggregate(Total())),
     "all": Job(lambda: all_windows(TEN).process(ShowAll()), keyed=False),
-    "all, sliding, shared": Job(lambda: all_windows(SLIDING).aggregate(Total()), keyed=False),
+    "all, sliding, shared": Job(lambda: all_windows(SLIDING).aggregate(Total(), mergeable=True), keyed=False),
     "all, sessions": Job(lambda: all_windows(EventTimeSessionWindows(2)).process(ShowAll()), keyed=False),
     "join": Job(lambda: joined("join", SLIDING).apply(lambda a, b: (a, b)), tagged=True),
     "co-group, sessions": Job(lambda: joined("co_group", GAP).apply(lambda a, b: [(a, b)]), tagged=True),
