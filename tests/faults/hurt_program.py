@@ -1,6 +1,6 @@
 """Jobs to be hurt, with results that do not depend on what happens on the way.
 
-`hurt_program.py JOB DIRECTORY [OPTION=VALUE ...]` goes on from the latest checkpoint in DIRECTORY, if there is one, and
+`hurt_program.py JOB DIRECTORY [OPTION=VALUE ...]` restores the last checkpoint in DIRECTORY, if there is one, and
 prints a line of JSON when the job has ended.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 import time
 import uuid
@@ -40,8 +41,9 @@ from flintstream.datastream.connectors.spark import SparkDataFrameSource
 from flintstream.datastream.functions import CheckpointedFunction
 from flintstream.datastream.state import ListStateDescriptor, MapStateDescriptor
 from flintstream.datastream.window import TumblingEventTimeWindows
-from flintstream.jobmaster.checkpoints.store import readable_checkpoints
+from flintstream.jobmaster.checkpoints.store import read_checkpoint, readable_checkpoints
 from flintstream.jobmaster.progress import Progress
+from flintstream.runtime.checkpoint.metadata import CorruptCheckpointError
 from flintstream.runtime.checkpoint.storage import storage_at
 from flintstream.runtime.faults import Fault
 
@@ -317,9 +319,18 @@ JOBS = {"main": (build_main, expected_main), "bridge": (build_bridge, expected_b
 def run(job: str, directory: Path, options: dict[str, str]) -> dict[str, Any]:
     """Runs a job to its end, from its latest checkpoint if there is one, with the hurts that are planned for it."""
     path = directory / "checkpoints" / JOB_ID
-    found, refused = readable_checkpoints(storage_at(str(path)))
-    if found:
-        options = {**options, "execution.state-recovery.path": str(path)}
+    restored, refused = None, None
+    try:
+        restored = str(path) if read_checkpoint(str(path)) else None
+    except FileNotFoundError:
+        pass  # The first driver was killed before it had completed one.
+    except CorruptCheckpointError as error:
+        # The driver was killed right behind it, before sinks could commit: here the one before it is the right one.
+        refused = str(error)
+        if readable_checkpoints(storage_at(str(path)))[0]:
+            [restored] = re.findall(r"(\S*/chk-\d+) is whole, but older", refused)
+    if restored is not None:
+        options = {**options, "execution.state-recovery.path": restored}
     env = environment(directory, options)
     JOBS[job][0](env, directory)
     undo = hurts.install_in_driver(directory)
@@ -332,7 +343,7 @@ def run(job: str, directory: Path, options: dict[str, str]) -> dict[str, Any]:
     return {
         "status": client.get_job_status().result().name,
         "error": None if error is None else str(error),
-        "restored": found[-1].checkpoint_id if found else None,
+        "restored": restored,
         "refused": refused,
         "restarts": causes,
     }

@@ -40,7 +40,7 @@ IN_DRIVER = {
     "metadata": ("flintstream.jobmaster.checkpoints.store", "CompletedCheckpoints.add"),
     "pruning": ("flintstream.jobmaster.checkpoints.store", "CompletedCheckpoints.prune"),
     "removal": ("flintstream.jobmaster.checkpoints.store", "CompletedCheckpoints.remove_all"),
-    "claim": ("flintstream.jobmaster.checkpoints.store", "Fence.claim"),
+    "claim": ("flintstream.jobmaster.lease", "JobLease.begin_attempt"),
     "bridge commit": ("flintstream.jobmaster.spark_sources", "StreamingCoordinator.checkpoint_complete"),
     "driver's write": ("flintstream.runtime.checkpoint.storage", "_write_durably"),
     "call": ("flintstream.spark.slots", "SlotPool._send"),
@@ -133,6 +133,11 @@ def _kill(*arguments: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _pause(*arguments: Any) -> None:
+    """Until somebody sends SIGCONT; the other processes of the job go on."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def _kill_a_slot(*arguments: Any) -> None:
     slots = sorted(child.pid for child in descendants(os.getpid()) if is_slot(child))
     if slots:
@@ -155,25 +160,33 @@ def _forbid(*arguments: Any) -> None:
     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
-def _block(store: Any, metadata: Any) -> None:
+def _block(store: Any, metadata: Any, attempt: int) -> None:
     """Puts a file where the directory of the next checkpoint would be."""
     Path(store._storage.root, f"chk-{metadata.checkpoint_id + 1}").touch()
 
 
-def _lose_a_file(store: Any, metadata: Any) -> None:
+def _lose_a_file(store: Any, metadata: Any, attempt: int) -> None:
     before = set[str]().union(*(each.files() for each in store.checkpoints if each is not metadata))
     own = sorted(metadata.files() - before)
     Path(store._storage.root, random.Random(metadata.checkpoint_id).choice(own)).unlink()
     _kill()
 
 
-def _cut_off(store: Any, metadata: Any) -> None:
+def _cut_a_file_off(store: Any, metadata: Any, attempt: int) -> None:
+    before = set[str]().union(*(each.files() for each in store.checkpoints if each is not metadata))
+    own = sorted(metadata.files() - before)
+    path = Path(store._storage.root, random.Random(metadata.checkpoint_id).choice(own))
+    os.truncate(path, path.stat().st_size // 2)
+    _kill()
+
+
+def _cut_off(store: Any, metadata: Any, attempt: int) -> None:
     path = _metadata_file(store, metadata)
     os.truncate(path, path.stat().st_size // 2)
     _kill()
 
 
-def _alter(store: Any, metadata: Any) -> None:
+def _alter(store: Any, metadata: Any, attempt: int) -> None:
     path = _metadata_file(store, metadata)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 255
@@ -188,12 +201,14 @@ def _metadata_file(store: Any, metadata: Any) -> Path:
 ACTIONS: dict[str, Callable[..., None]] = {
     "exception": _raise,
     "kill -9": _kill,
+    "pause": _pause,
     "kill -9 of a slot": _kill_a_slot,
     "kill -9 of Spark's workers": _kill_workers,
     "full disk": _full_disk,
     "forbidden write": _forbid,
     "file in the way": _block,
     "lost file and kill -9": _lose_a_file,
+    "cut off file and kill -9": _cut_a_file_off,
     "cut off metadata and kill -9": _cut_off,
     "altered metadata and kill -9": _alter,
 }

@@ -109,6 +109,8 @@ class JobAttempt:
             "opening functions" if restored is None else f"restoring checkpoint {restored.checkpoint_id}"
         )
         info, user_code = self._settings.for_slots(self._job_id, self._number, pool.local)
+        if restored is not None:
+            self._check_lease()  # Sinks that are opened commit what waited in the checkpoint.
         self._call(
             "deploy",
             arguments=lambda slot: {
@@ -319,6 +321,7 @@ class JobAttempt:
             for number in sorted(number for number in numbers if number is not None and number <= up_to):
                 spool = writer.staged_name(number)
                 holders = [slot for slot, spools in enumerate(staged) if spool in spools]
+                self._check_lease()
                 self._write_with_spark(writer, spool, holders, number)
 
     def _write_with_spark(self, writer: SparkWriterOperator, spool: str, holders: list[int], number: int) -> None:
@@ -370,7 +373,13 @@ class JobAttempt:
             if not tolerated:
                 raise _failed(f"{pending.kind} failed, and no more failures are tolerated: {outcome.error}")
 
+    def _check_lease(self) -> None:
+        """Right before anything is committed: the job must still be this driver's."""
+        seconds = self._coordinator.settings.timeout
+        self._control.within(seconds, "looking at the job's lease", self._coordinator.lease.check)
+
     def _tell_complete(self, pending: Pending) -> None:
+        self._check_lease()
         self._call("checkpoint_complete", arguments=lambda slot: {"checkpoint_id": pending.checkpoint_id})
         for operator_id, source in self._sources.items():
             if operator_id in pending.sources:
@@ -435,14 +444,19 @@ class JobAttempt:
             return
         error = self._wait_for(pending)
         if error is None:
-            # Sinks commit what the savepoint contains.
-            self._call("checkpoint_complete", arguments=lambda slot: {"checkpoint_id": pending.checkpoint_id})
-            self._write_staged(pending.checkpoint_id)
+            seconds = self._coordinator.settings.timeout
+            self._control.within(seconds, "noting that the job stops", lambda: self._coordinator.stop(pending))
             self._deliveries.release(pending.epoch)
-            raise JobStopped(request, pending.result.result())
+            raise JobStopped(request, pending.result.result(), pending.checkpoint_id)
         request.result.set_exception(error)
         if request.drain:
             raise _failed(f"the job was drained, and its savepoint has failed: {error}")
+
+    def commit(self, checkpoint_id: int) -> None:
+        """Lets sinks commit what a savepoint contains with which the job stops."""
+        self._check_lease()
+        self._call("checkpoint_complete", arguments=lambda slot: {"checkpoint_id": checkpoint_id})
+        self._write_staged(checkpoint_id)
 
     def _last_checkpoint(self) -> None:
         """What was processed last is stored too, so that all transactions are committed before the job ends."""

@@ -8,12 +8,13 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from flintstream.runtime.faults import Fault
 
 CAUSE_SECONDS = 2.0
 _LOOK_SECONDS = 10.0
+_Result = TypeVar("_Result")
 
 
 class JobFailed(Exception):
@@ -51,12 +52,13 @@ class SavepointRequest:
 
 
 class JobStopped(Exception):
-    """The job has stopped with a savepoint, as it was told to."""
+    """The job stops with a savepoint that is complete, as it was told to. What the savepoint contains is to be committed."""
 
-    def __init__(self, request: SavepointRequest, location: str) -> None:
+    def __init__(self, request: SavepointRequest, location: str, checkpoint_id: int) -> None:
         super().__init__(location)
         self.request = request
         self.location = location
+        self.checkpoint_id = checkpoint_id
 
 
 class JobControl:
@@ -179,6 +181,26 @@ class JobControl:
                 self._changed.wait(seconds)
             self._woken = False
             self.check()
+
+    def within(self, seconds: float, what: str, call: Callable[[], _Result]) -> _Result:
+        """Calls something that may hang, such as a storage, and waits for it; not if the job is to end, nor for ever."""
+        done: Future[_Result] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(call())
+            except BaseException as error:
+                done.set_exception(error)
+            with self._changed:
+                self._changed.notify_all()
+
+        threading.Thread(target=run, name=what, daemon=True).start()
+        with self._changed:
+            self._changed.wait_for(lambda: done.done() or self._cancelled, seconds)
+            if not done.done():
+                self.check()
+                raise TimeoutError(f"{what} has taken longer than {seconds:g} s")
+        return done.result()
 
     def raise_cause(self, error: Exception) -> None:
         """Something has failed: what a slot has to say about it counts more, and comes a moment later."""

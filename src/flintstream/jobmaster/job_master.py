@@ -16,7 +16,7 @@ from flintstream.jobmaster.attempt import JobAttempt
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator, OperatorInfo
 from flintstream.jobmaster.checkpoints.restore import restored_operators
 from flintstream.jobmaster.checkpoints.settings import Retention
-from flintstream.jobmaster.checkpoints.store import TASK_OWNED, FencedOffError
+from flintstream.jobmaster.checkpoints.store import TASK_OWNED
 from flintstream.jobmaster.cleanup import clean_up
 from flintstream.jobmaster.control import (
     JobCancelled,
@@ -58,8 +58,10 @@ class JobMaster:
         self.progress = Progress(settings.job_name, settings.show_progress)
         self._graph = graph
         self._spark = spark
-        self._first = self._told_to_restore()
-        """What the job was told to go on from; what does not fit is refused before anything runs."""
+        # What does not fit is refused before anything runs; what counts is read again once the job is claimed.
+        self._told_to_restore()
+        self._first: RestoredOperators | None = None
+        """What the job was told to restore."""
         self._deployment = JobDeployment.of(graph)
         self._control = JobControl()
         self.checkpoints = CheckpointCoordinator(
@@ -70,7 +72,7 @@ class JobMaster:
         self._source_factory = SourceFactory(self._source_directory(), settings.checkpoints.enabled)
         self.attempt: JobAttempt | None = None
         self._stopped: JobStopped | None = None
-        """The savepoint with which the job has ended, if it was told to."""
+        """The savepoint with which the job stops, if it was told to. From then on it restores nothing else."""
         self._started = time.time()
         self._thread = threading.Thread(target=self._run, name=f"job {settings.job_name}", daemon=True)
 
@@ -128,7 +130,7 @@ class JobMaster:
             last, outcome = JobStatus.FAILED, self._failure(engine_fault(error))
         steps: list[Callable[[], None]] = [
             self._source_factory.close,
-            lambda: self.checkpoints.close(self._keeps_checkpoints(last)),
+            lambda: self.checkpoints.close(self._keeps_checkpoints(last), last.name),
             lambda: self.progress.end(last),
         ]
         clean_up(
@@ -136,10 +138,12 @@ class JobMaster:
             f"job '{self.settings.job_name}' ({self.job_id}) is {last.name}; not all it has left could be removed",
         )
         self._set_status(last)
-        if self._stopped is not None:
-            self._stopped.request.result.set_result(self._stopped.location)
-        self._control.refuse_requests(f"the job is {last.name}")
         failure = outcome if isinstance(outcome, BaseException) else None
+        if self._stopped is not None and failure is None:
+            self._stopped.request.result.set_result(self._stopped.location)
+        elif self._stopped is not None:
+            self._stopped.request.result.set_exception(_not_ended(self._stopped.location, failure))
+        self._control.refuse_requests(f"the job is {last.name}")
         if failure is None:
             self.result.set_result(outcome)  # type: ignore[arg-type]
         else:
@@ -160,7 +164,7 @@ class JobMaster:
                     return JobStatus.CANCELED, JobCancelledError(self.settings.job_name, str(self.job_id))
                 fault = error.fault if isinstance(error, JobFailed) else engine_fault(error)
                 self._release(JobStatus.FAILING)
-                delay = None if isinstance(error, FencedOffError) else strategy.delay()
+                delay = None if fault.permanent else strategy.delay()
                 if delay is None:
                     return JobStatus.FAILED, self._failure(fault)
             self._set_status(JobStatus.RESTARTING)
@@ -174,8 +178,7 @@ class JobMaster:
 
     def _run_attempt(self) -> None:
         self._control.begin_attempt()
-        restored = self._latest() or self._first
-        self.checkpoints.begin_attempt(0 if restored is None else restored.checkpoint_id)
+        restored = self._claim_and_read()
         attempt = self.attempt = JobAttempt(
             str(self.job_id),
             self.restarts,
@@ -193,21 +196,17 @@ class JobMaster:
         attempt.start(restored)
         self._set_status(JobStatus.RUNNING)
         self.progress.phase(None)
-        stopped: JobStopped | None = None
-        try:
-            attempt.run()
-        except JobStopped as told:
-            stopped = told
+        # After a failure behind the savepoint: what that contains was committed when the sinks were opened again.
+        if self._stopped is None:
+            try:
+                attempt.run()
+            except JobStopped as stopped:
+                self._stopped = stopped
+                attempt.commit(stopped.checkpoint_id)
         self.progress.phase("closing")
-        try:
-            attempt.finish()
-            attempt.release(finished=True)
-            self.checkpoints.end_attempt()
-        except BaseException as error:
-            if stopped is not None:
-                stopped.request.result.set_exception(_not_ended(stopped.location, error))
-            raise
-        self._stopped = stopped
+        attempt.finish()
+        attempt.release(finished=True)
+        self.checkpoints.end_attempt()
 
     def _release(self, status: JobStatus) -> None:
         """Ends an attempt that has failed or is cancelled."""
@@ -221,7 +220,24 @@ class JobMaster:
                 self._deliveries.release(outcome.pending.epoch)
         self._deliveries.forget()
 
-    # --- what to go on from ---
+    # --- what to restore ---
+
+    def _claim_and_read(self) -> RestoredOperators | None:
+        """Makes the job this driver's own, and only then looks for what it has to restore."""
+        seconds = self.settings.checkpoints.timeout
+        self._control.within(seconds, "claiming the job", self.checkpoints.begin_attempt)
+        restored = self._control.within(seconds, "reading what to restore", self._restore_point)
+        if restored is not None:
+            self.checkpoints.number_behind(restored.checkpoint_id)
+        return restored
+
+    def _restore_point(self) -> RestoredOperators | None:
+        if self._stopped is not None:
+            return restored_operators(self._stopped.location, self._graph, allow_unclaimed=True)
+        latest = self._latest()
+        if latest is None and self._first is None:
+            self._first = self._told_to_restore()
+        return latest or self._first
 
     def _told_to_restore(self) -> RestoredOperators | None:
         settings = self.settings.checkpoints
@@ -255,8 +271,11 @@ class JobMaster:
         self.status_times.append((status, time.time()))
 
 
-def _not_ended(savepoint: str, error: BaseException) -> RuntimeError:
-    told = RuntimeError(f"savepoint {savepoint} is complete, and the job could not be ended with it: {error}")
+def _not_ended(savepoint: str, error: BaseException | None) -> RuntimeError:
+    told = RuntimeError(
+        f"savepoint {savepoint} is complete, and the job could not be ended with it: {error}\n"
+        "Restore this savepoint, and nothing older: what sinks have not committed yet is committed then."
+    )
     told.__cause__ = error
     return told
 

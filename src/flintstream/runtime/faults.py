@@ -31,6 +31,8 @@ class Fault:
     """The last line of the traceback."""
     exception: bytes | None = None
     """The exception itself, where it can be pickled."""
+    permanent: bool = False
+    """Whether the job would fail in the same way again, however often it is restarted."""
 
     @property
     def headline(self) -> str:
@@ -63,6 +65,10 @@ class Fault:
         return loaded if isinstance(loaded, BaseException) else None
 
 
+class PermanentError(Exception):
+    """What no restart can mend: a job that fails with it ends, whatever its restart strategy."""
+
+
 class UserCodeError(Exception):
     """A user function failed in an operator; carries the Fault."""
 
@@ -89,6 +95,7 @@ def user_fault(error: BaseException, operator: str, subtask: int | None = None, 
             traceback=user_traceback(error),
             summary=_summary(error),
             exception=_pickled(error),
+            permanent=isinstance(error, PermanentError),
         )
     )
 
@@ -97,7 +104,15 @@ def engine_fault(error: BaseException) -> Fault:
     """Describes a failure that is not a user function's."""
     if isinstance(error, UserCodeError):
         return error.fault
-    return Fault(None, None, None, "".join(traceback.format_exception(error)), _summary(error), _pickled(error))
+    return Fault(
+        None,
+        None,
+        None,
+        "".join(traceback.format_exception(error)),
+        _summary(error),
+        _pickled(error),
+        isinstance(error, PermanentError),
+    )
 
 
 def record_at_fault(values: list[Any], consumed: Any) -> Any:

@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 
 from flintstream.cli.main import cli
 from flintstream.common.pickling import dumps
-from flintstream.jobmaster.checkpoints.store import CompletedCheckpoints, Fence
+from flintstream.jobmaster.checkpoints.store import CompletedCheckpoints
+from flintstream.jobmaster.lease import JobLease
 from flintstream.runtime.checkpoint.metadata import (
     CheckpointMetadata,
     DatabasePart,
@@ -72,10 +73,10 @@ def operators(target: CheckpointTarget) -> dict[str, OperatorState]:
 def write_checkpoint(directory: Path, number: int, job_id: str = JOB) -> Path:
     storage = storage_at(str(directory / job_id))
     found = operators(CheckpointTarget(storage, "shared"))
-    fence = Fence(storage)
-    fence.claim()
-    store = CompletedCheckpoints(storage, 1, fence)
-    store.add(CheckpointMetadata(number, 1_700_000_000_000, job_id, "my job", operators=found))
+    lease = JobLease(storage)
+    attempt = lease.begin_attempt()
+    store = CompletedCheckpoints(storage, 1, lease)
+    store.add(CheckpointMetadata(number, 1_700_000_000_000, job_id, "my job", operators=found), attempt)
     return directory / job_id / f"chk-{number}"
 
 

@@ -141,7 +141,7 @@ def test_whoever_stops_a_job_learns_that_a_slot_has_failed_meanwhile(played, tmp
     assert str(request.result.exception(0)) == "slot 0 died"
 
 
-def test_a_stop_is_answered_when_its_savepoint_is_complete_and_sinks_have_committed(played, tmp_path):
+def test_a_stop_is_noted_when_its_savepoint_is_complete_and_then_sinks_commit(played, tmp_path):
     request = SavepointRequest(str(tmp_path), stop=True)
 
     def answer() -> None:
@@ -153,6 +153,7 @@ def test_a_stop_is_answered_when_its_savepoint_is_complete_and_sinks_have_commit
     with pytest.raises(JobStopped) as stopped:
         played.attempt._take_savepoint(request)
     assert (tmp_path / stopped.value.location / "_metadata").exists()
+    played.attempt.commit(stopped.value.checkpoint_id)
     assert played.slots.called == ["snapshot", "checkpoint_complete"]
     assert not request.result.done(), "it is told when the job has ended"
     assert played.collected() == ["record"]

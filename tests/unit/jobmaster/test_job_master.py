@@ -14,6 +14,7 @@ from flintstream.jobmaster.control import JobFailed, JobStopped, SavepointReques
 from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
 from flintstream.jobmaster.job_master import JobMaster
 from flintstream.jobmaster.settings import JobSettings
+from flintstream.runtime.checkpoint.metadata import CorruptCheckpointError
 from flintstream.runtime.faults import Fault
 from flintstream.spark.slots import SlotError
 
@@ -73,35 +74,85 @@ def test_whoever_waits_for_a_job_or_savepoint_may_give_up_and_the_job_goes_on(mo
 
 
 class StoppedAttempt:
-    """An attempt that has stopped with a savepoint, and then cannot end."""
+    """An attempt that stops with a savepoint; as often as it is told, its sinks cannot commit."""
 
-    request = SavepointRequest("/savepoints", stop=True)
+    request: ClassVar[SavepointRequest]
+    location: ClassVar[str]
+    failures: ClassVar[int]
+    restored: ClassVar[list[int | None]]
+    """What each attempt was told to restore."""
+    committed: ClassVar[list[str]]
     accumulators: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, *arguments: Any) -> None:
         """Takes what a real one takes."""
 
     def start(self, restored: Any) -> None:
-        """Starts nothing."""
+        self.restored.append(None if restored is None else restored.checkpoint_id)
+        if restored is not None:
+            self._commit("when it was opened")
 
     def run(self) -> None:
-        raise JobStopped(self.request, "/savepoints/savepoint-1")
+        raise JobStopped(self.request, self.location, 5)
+
+    def commit(self, checkpoint_id: int) -> None:
+        self._commit("when it was told")
+
+    def _commit(self, when: str) -> None:
+        if len(self.restored) <= self.failures:
+            raise SlotError("slot 1 died")
+        self.committed.append(when)
 
     def finish(self) -> None:
-        raise SlotError("slots [1] have not answered 'close' within 60 s")
+        """Has nothing to finish."""
 
     def release(self, finished: bool) -> None:
         """Has nothing to release."""
 
 
-def test_whoever_stops_a_job_learns_of_its_savepoint_although_the_job_has_failed_behind_it(monkeypatch):
-    monkeypatch.setattr(module, "JobAttempt", StoppedAttempt)
+@pytest.fixture
+def stopped(monkeypatch, tmp_path):
+    attempt = type("Attempt", (StoppedAttempt,), {"restored": [], "committed": [], "failures": 0})
+    attempt.request = SavepointRequest("/savepoints", stop=True)
+    attempt.location = savepoint(tmp_path / "savepoint", execution_graph(sink(source())))
+    monkeypatch.setattr(module, "JobAttempt", attempt)
+    return attempt
+
+
+def test_a_job_that_fails_behind_its_last_savepoint_restores_it_and_ends(stopped):
+    stopped.failures = 2
+    master = make_master(
+        restart_strategy__type="fixed-delay",
+        **{"restart-strategy.fixed-delay.attempts": "5", "restart-strategy.fixed-delay.delay": "0 s"},
+    )
+    master.start()
+    master.join(10)
+    assert master.status is JobStatus.FINISHED
+    assert stopped.restored == [None, 5, 5]
+    assert stopped.committed == ["when it was opened"]
+    assert stopped.request.result.result(0) == stopped.location
+
+
+def test_whoever_stops_a_job_learns_of_its_savepoint_although_the_job_has_failed_behind_it(stopped):
+    stopped.failures = 1
     master = make_master()
     master.start()
     master.join(10)
     assert master.status is JobStatus.FAILED
-    with pytest.raises(RuntimeError, match=r"savepoint /savepoints/savepoint-1 is complete, .* not answered 'close'"):
-        StoppedAttempt.request.result.result(0)
+    told = rf"(?s)savepoint {stopped.location} is complete, .*slot 1 died.*Restore this savepoint, and nothing older"
+    with pytest.raises(RuntimeError, match=told):
+        stopped.request.result.result(0)
+
+
+def test_what_no_restart_can_mend_ends_the_job(monkeypatch):
+    master = make_master(restart_strategy__type="fixed-delay", **{"restart-strategy.fixed-delay.attempts": "100"})
+
+    def damaged() -> None:
+        raise CorruptCheckpointError("chk-3/_metadata was cut off")
+
+    play(master, monkeypatch, damaged)
+    assert master.status is JobStatus.FAILED
+    assert master.restarts == 0
 
 
 def test_a_job_ends_although_nobody_reads_what_it_has_collected(monkeypatch):

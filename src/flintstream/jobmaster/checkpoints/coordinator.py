@@ -18,11 +18,10 @@ from flintstream.jobmaster.checkpoints.store import (
     SHARED,
     TASK_OWNED,
     CompletedCheckpoints,
-    Fence,
-    FencedOffError,
     checkpoint_directory,
 )
 from flintstream.jobmaster.checkpoints.writer import StorageWriter
+from flintstream.jobmaster.lease import JobLease, LeaseLostError, StaleAttemptError, UnknownOutcomeError
 from flintstream.runtime.checkpoint.metadata import (
     METADATA,
     CheckpointMetadata,
@@ -81,6 +80,8 @@ class Pending:
     """The checkpoint to whose files it may refer; a savepoint has all its own."""
     states: dict[tuple[str, int], StoredSubtask] = field(default_factory=dict)
     begun: float = field(default_factory=lambda: time.monotonic())
+    attempt: int = 0
+    """The attempt of the job that has begun it."""
 
     @property
     def kind(self) -> str:
@@ -141,8 +142,9 @@ class CheckpointCoordinator:
         self.storage: Storage | None = None
         if settings.enabled and settings.directory is not None:
             self.storage = storage_at(settings.directory, settings.permissions).at(job_id)
-        self.fence = Fence(self.storage)
-        self.store = CompletedCheckpoints(self.storage, settings.retained, self.fence)
+        self.lease = JobLease(self.storage)
+        self.store = CompletedCheckpoints(self.storage, settings.retained, self.lease)
+        self._attempt = 0
         self._lock = threading.Lock()
         self._pending: dict[int, Pending] = {}
         self._given_up: dict[int, Pending] = {}
@@ -251,6 +253,7 @@ class CheckpointCoordinator:
             directory,
             stored,
             base=self._notified if directory is None else None,
+            attempt=self._attempt,
         )
         with self._lock:
             self._pending[checkpoint_id] = pending
@@ -348,11 +351,11 @@ class CheckpointCoordinator:
     def _write(self, pending: Pending, metadata: CheckpointMetadata) -> str:
         if pending.savepoint is not None:
             storage = storage_at(pending.savepoint, self.settings.permissions)
-            storage.write(METADATA, metadata.to_bytes())
+            if not storage.create(METADATA, metadata.to_bytes()):
+                raise StorageError(f"savepoint {pending.savepoint} is there already")
             self._has_savepoint = True
             return pending.savepoint
-        if pending.stored:
-            self.store.add(metadata)
+        self.store.add(metadata, pending.attempt)
         return self.store.location(metadata) or ""
 
     def _prune(self) -> None:
@@ -402,8 +405,8 @@ class CheckpointCoordinator:
         if error is not None:
             if not pending.result.done():
                 pending.result.set_exception(error)
-            # What hangs may still be written: its files stay.
-            if not isinstance(error, StorageHangsError):
+            # What hangs may still be written, and what has an unknown outcome may be complete: its files stay.
+            if not isinstance(error, (StorageHangsError, UnknownOutcomeError)):
                 self._writer.submit(self._discard, pending)
         self._outcomes.put(Outcome(pending, error, self._tolerates(pending, error)))
         self._wake()
@@ -432,18 +435,20 @@ class CheckpointCoordinator:
     # --- for the job's thread ---
 
     def outcomes(self) -> list[Outcome]:
-        """What became of checkpoints since the last call."""
+        """What became of the checkpoints of this attempt since the last call."""
         found = []
         while not self._outcomes.empty():
-            found.append(self._outcomes.get())
+            outcome = self._outcomes.get()
+            if outcome.pending.attempt == self._attempt:
+                found.append(outcome)
         return found
 
     def count(self, outcome: Outcome) -> bool:
         """Takes an outcome into account; false if more checkpoints in a row have failed than the job tolerates.
 
-        Raises FencedOffError if another driver has taken over: that ends the job, whatever it tolerates.
+        Raises LeaseLostError if another driver has taken over: that ends the job, whatever it tolerates.
         """
-        if isinstance(outcome.error, FencedOffError):
+        if isinstance(outcome.error, LeaseLostError):
             raise outcome.error
         if outcome.completed and outcome.pending.savepoint is None:
             self._epoch = max(self._epoch, outcome.pending.epoch)
@@ -452,14 +457,29 @@ class CheckpointCoordinator:
             self._writer.submit(self._prune)
         return outcome.tolerated
 
-    def begin_attempt(self, first_id: int = 0) -> None:
-        """A new attempt of the job begins; numbers go on behind `first_id`, and behind what any driver has begun."""
-        self.fence.claim()
-        self._next_id = 1 + max(self._next_id - 1, first_id, self.store.highest_number)
+    def begin_attempt(self) -> None:
+        """A new attempt of the job begins, and takes the job over from whoever has run it before."""
+        attempt = self.lease.begin_attempt()
+        self.store.catch_up()
+        highest = self.store.highest_number
+        with self._lock:
+            if attempt <= self._attempt:
+                raise StaleAttemptError(f"attempt {self._attempt} has begun meanwhile")
+            self._attempt = attempt
+        self.number_behind(highest)
         self._notified = None
         self._failures = 0
         self._epoch = 0
         self._last_started = time.monotonic()
+
+    def number_behind(self, checkpoint_id: int) -> None:
+        """Later checkpoints have greater numbers than this one."""
+        self._next_id = max(self._next_id, checkpoint_id + 1)
+
+    def stop(self, pending: Pending) -> None:
+        """The job stops with a savepoint that is complete, before its sinks commit: nothing older is restored any more."""
+        assert pending.savepoint is not None
+        self.lease.stop(pending.checkpoint_id, pending.savepoint, pending.attempt)
 
     def end_attempt(self) -> list[Outcome]:
         """Gives up what is on its way: the attempt is over. Gives the outcomes that nobody has taken."""
@@ -480,17 +500,17 @@ class CheckpointCoordinator:
         for pending in list(self._pending.values()):
             self._give_up_writing(pending, error)
 
-    def close(self, keep: bool) -> None:
+    def close(self, keep: bool, status: str = "FINISHED") -> None:
         """The job is over; its checkpoints stay only if it is said so, and what its savepoints refer to in any case."""
-        removed = self._writer.submit(self._remove_all) if not keep else self._writer.submit(lambda: None)
+        removed = self._writer.submit(self._remove_all, status) if not keep else self._writer.submit(lambda: None)
         done = wait([removed], STORAGE_SECONDS).done
         self._writer.abandon()
         if not done:
             raise StorageError(f"{self.settings.directory} has not answered for {STORAGE_SECONDS:g} s")
         removed.result()
 
-    def _remove_all(self) -> None:
-        self.store.remove_all(but=TASK_OWNED if self._has_savepoint else None)
+    def _remove_all(self, status: str) -> None:
+        self.store.remove_all(status, but=TASK_OWNED if self._has_savepoint else None)
 
 
 def _statistics(pending: Pending, metadata: CheckpointMetadata) -> CheckpointStatistics:

@@ -19,9 +19,10 @@ from flintstream.runtime.checkpoint.metadata import (
 )
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
 from flintstream.runtime.deployment import VertexDeployment
+from flintstream.runtime.faults import PermanentError
 
 
-class RestoreError(ValueError):
+class RestoreError(PermanentError, ValueError):
     """A checkpoint or savepoint does not fit the program; the message names the operator."""
 
 

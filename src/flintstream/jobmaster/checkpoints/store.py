@@ -1,19 +1,17 @@
-"""CompletedCheckpoints: the checkpoints of a job that can be gone on from, and the files that belong to them."""
+"""CompletedCheckpoints: the checkpoints of a job that can be restored, and the files that belong to them."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable
 
+from flintstream.jobmaster.lease import COMPLETED, ENDED, LEASE, STOPPED, JobLease, LeaseEntry, LeaseLog
 from flintstream.runtime.checkpoint.metadata import METADATA, CheckpointMetadata, CorruptCheckpointError
 from flintstream.runtime.checkpoint.storage import Storage, StorageError, storage_at
 
 SHARED = "shared"
 TASK_OWNED = "taskowned"
 _CHECKPOINT = re.compile(r"chk-(\d+)")
-_ATTEMPT = re.compile(r"attempt-(\d+)")
-_log = logging.getLogger(__name__)
 
 
 def checkpoint_directory(checkpoint_id: int) -> str:
@@ -21,63 +19,13 @@ def checkpoint_directory(checkpoint_id: int) -> str:
     return f"chk-{checkpoint_id}"
 
 
-class FencedOffError(RuntimeError):
-    """A later attempt of the same job, perhaps of another driver, has taken over."""
-
-
-class Fence:
-    """Keeps all but the latest attempt of a job from completing checkpoints.
-
-    Each attempt leaves a file of its own behind, which only one can create.
-    """
-
-    def __init__(self, storage: Storage | None) -> None:
-        self._storage = storage
-        self._number = 0
-
-    def claim(self) -> None:
-        """Begins an attempt: from now on those before it are fenced off."""
-        if self._storage is None:
-            return
-        number = self._latest() + 1
-        while not self._storage.create(f"attempt-{number}", b""):
-            number += 1
-        self._number = number
-
-    @property
-    def holds(self) -> bool:
-        """Whether this attempt is the latest."""
-        return self._storage is None or self._latest() == self._number
-
-    def check(self) -> None:
-        """Refuses an attempt that is not the latest."""
-        if self._storage is None:
-            return
-        latest = self._latest()
-        if latest > self._number:
-            raise FencedOffError(
-                f"another driver has taken over this job: {self._storage.root} has attempt {latest}, and this is "
-                f"attempt {self._number}"
-            )
-        if latest < self._number:
-            raise StorageError(
-                f"checkpoint storage: {self._storage.root} does not have attempt-{self._number} any more, which this job "
-                "put there: was it emptied, or cannot it be reached?"
-            )
-
-    def _latest(self) -> int:
-        assert self._storage is not None
-        found = (_ATTEMPT.fullmatch(name) for name in self._storage.names())
-        return max((int(match[1]) for match in found if match), default=0)
-
-
 class CompletedCheckpoints:
     """The latest completed checkpoints of a job, the newest last. `storage` is that of the job's own directory."""
 
-    def __init__(self, storage: Storage | None, retained: int, fence: Fence) -> None:
+    def __init__(self, storage: Storage | None, retained: int, lease: JobLease) -> None:
         self._storage = storage
         self._retained = retained
-        self._fence = fence
+        self._lease = lease
         self.checkpoints: list[CheckpointMetadata] = []
 
     @property
@@ -98,13 +46,33 @@ class CompletedCheckpoints:
         """Where a checkpoint is; None for the driver's memory."""
         return None if self._storage is None else self._storage.locate(checkpoint_directory(metadata.checkpoint_id))
 
-    def add(self, metadata: CheckpointMetadata) -> None:
-        """Makes a checkpoint complete: from now on the job can go on from it."""
+    def add(self, metadata: CheckpointMetadata, attempt: int) -> None:
+        """Makes a checkpoint of an attempt complete: from now on the job can be restored from it."""
         if self._storage is not None:
-            self._fence.check()
-            path = f"{checkpoint_directory(metadata.checkpoint_id)}/{METADATA}"
-            self._storage.write(path, metadata.to_bytes())
-        self.checkpoints.append(metadata)
+            self._lease.check()  # Also that the directory, with what this checkpoint builds on, is still there.
+            self._create_metadata(self._storage, metadata)
+            self._lease.complete(metadata.checkpoint_id, attempt)
+        self._take(metadata)
+
+    def _create_metadata(self, storage: Storage, metadata: CheckpointMetadata) -> None:
+        path = f"{checkpoint_directory(metadata.checkpoint_id)}/{METADATA}"
+        if storage.create(path, metadata.to_bytes()):
+            return
+        # Left by a driver that was superseded before it could complete this number.
+        self._lease.check()
+        storage.remove(path)
+        if not storage.create(path, metadata.to_bytes()):
+            raise StorageError(f"checkpoint storage: {storage.locate(path)} was created by somebody else meanwhile")
+
+    def _take(self, metadata: CheckpointMetadata) -> None:
+        if self.find(metadata.checkpoint_id) is None:
+            self.checkpoints.append(metadata)
+
+    def catch_up(self) -> None:
+        """Takes a checkpoint in that the lease's log has, although its completion was thought to have failed."""
+        number = self._lease.last_completed
+        if self._storage is not None and number > (self.latest.checkpoint_id if self.latest is not None else 0):
+            self._take(_read(self._storage, number))
 
     def prune(self, in_use: Iterable[int]) -> None:
         """Removes the oldest checkpoints beyond the number to keep; those `in_use` are the bases of others to come."""
@@ -114,10 +82,11 @@ class CompletedCheckpoints:
         self.checkpoints = [metadata for metadata in self.checkpoints if metadata not in gone]
         if self._storage is None or not gone:
             return
-        self._fence.check()
         kept = set[str]().union(*(metadata.files() for metadata in self.checkpoints))
         for metadata in gone:
+            self._lease.check()
             # The metadata first: what is left is then no checkpoint any more.
+            self._lease.forget([metadata.checkpoint_id])
             self._storage.remove(f"{checkpoint_directory(metadata.checkpoint_id)}/{METADATA}")
             for path in metadata.files() - kept:
                 self._storage.remove(path)
@@ -133,33 +102,34 @@ class CompletedCheckpoints:
     def discard_directory(self, checkpoint_id: int) -> None:
         """Removes the directory of a checkpoint that was given up, unless a later attempt has written there."""
         directory = checkpoint_directory(checkpoint_id)
-        if self._storage is not None and (self._fence.holds or not self._storage.names(directory)):
+        if self._storage is not None and (self._lease.holds or not self._storage.names(directory)):
             self._storage.remove(directory)
 
-    def remove_all(self, but: str | None = None) -> None:
-        """Removes the job's directory with all its checkpoints, unless a later attempt has taken it over.
+    def remove_all(self, status: str, but: str | None = None) -> None:
+        """The job has ended: removes its directory with all checkpoints, unless another driver has taken it over.
 
         What has the name `but` stays.
         """
         self.checkpoints = []
-        if self._storage is None or not self._fence.holds:
+        if self._storage is None or not self._lease.holds:
             return
-        # The newest checkpoint last: whoever goes on when this driver is killed here must not go on from an older one.
+        # From here on a driver that takes over knows that there is nothing left to do.
+        self._lease.end(status)
         for number in _numbers(self._storage):
             self._storage.remove(checkpoint_directory(number))
-        names = self._storage.names()
-        if but not in names:
-            self._storage.remove("")
-            return
-        for name in names:
-            if name != but:
+        for name in self._storage.names():
+            if name not in (but, LEASE):
                 self._storage.remove(name)
+        self._lease.release()
+        if not [name for name in self._storage.names() if name != LEASE] and not self._storage.names(LEASE):
+            self._storage.remove("")
 
 
 def read_checkpoint(location: str) -> tuple[CheckpointMetadata, Storage]:
     """A checkpoint or savepoint by its directory or `_metadata` file; and the storage to which its paths are relative.
 
-    The directory of a job stands for its latest checkpoint that is whole; why later ones are not is logged.
+    The directory of a job stands for the last checkpoint that was completed in it. If that one is not whole, it is refused:
+    sinks may have committed what came behind the one before it.
     """
     location = location.rstrip("/").removesuffix(f"/{METADATA}")
     storage = storage_at(location)
@@ -168,31 +138,75 @@ def read_checkpoint(location: str) -> tuple[CheckpointMetadata, Storage]:
         storage = storage if metadata.savepoint else storage_at(location.rpartition("/")[0])
         _check_files(metadata, storage)
         return metadata, storage
-    found, refused = readable_checkpoints(storage)
-    reasons = "".join(f"\n  {reason}" for reason in refused)
-    if not found:
-        raise FileNotFoundError(
-            f"{location} is no checkpoint, savepoint or directory with checkpoints of a job{reasons}"
-        )
-    if refused:
-        _log.warning("%s: checkpoint %d is used; others cannot be:%s", location, found[-1].checkpoint_id, reasons)
-    return found[-1], storage
+    newest = _newest(storage)
+    if newest is None:
+        raise FileNotFoundError(f"{location} is no checkpoint, savepoint or directory with checkpoints of a job")
+    if newest.kind == ENDED:
+        raise FileNotFoundError(f"{location}: the job has ended ({newest.status}) and left nothing to restore")
+    if newest.kind == STOPPED:
+        assert newest.savepoint is not None
+        return _read_stopped(newest.savepoint, storage)
+    assert newest.checkpoint is not None
+    try:
+        return _read(storage, newest.checkpoint), storage
+    except CorruptCheckpointError as error:
+        raise _refusal(storage, newest.checkpoint, error) from error
+
+
+def _newest(storage: Storage) -> LeaseEntry | None:
+    """What a driver that takes over has to restore. Directories without a log are those of earlier versions."""
+    entries = LeaseLog(storage).entries()
+    if entries:
+        return next((entry for entry in reversed(entries) if entry.kind in (COMPLETED, STOPPED, ENDED)), None)
+    numbers = [number for number in _numbers(storage) if storage.exists(f"{checkpoint_directory(number)}/{METADATA}")]
+    return LeaseEntry(COMPLETED, "", 0, checkpoint=max(numbers)) if numbers else None
+
+
+def _read(storage: Storage, number: int) -> CheckpointMetadata:
+    """A checkpoint of a job, checked."""
+    path = f"{checkpoint_directory(number)}/{METADATA}"
+    try:
+        data = storage.read(path)
+    except FileNotFoundError as error:
+        raise CorruptCheckpointError(f"{storage.locate(path)} is missing") from error
+    metadata = CheckpointMetadata.from_bytes(data, storage.locate(path))
+    _check_files(metadata, storage)
+    return metadata
+
+
+def _read_stopped(savepoint: str, storage: Storage) -> tuple[CheckpointMetadata, Storage]:
+    try:
+        return read_checkpoint(savepoint)
+    except (FileNotFoundError, CorruptCheckpointError) as error:
+        raise CorruptCheckpointError(
+            f"the job of {storage.root} has stopped with the savepoint {savepoint}, and that cannot be restored: {error}. Its "
+            "checkpoints are older, and sinks have committed what came behind them. If the savepoint was moved, give the "
+            "directory where it is now."
+        ) from error
+
+
+def _refusal(storage: Storage, newest: int, reason: CorruptCheckpointError) -> CorruptCheckpointError:
+    older = [metadata.checkpoint_id for metadata in readable_checkpoints(storage)[0] if metadata.checkpoint_id < newest]
+    damaged = storage.locate(checkpoint_directory(newest))
+    told = f"{damaged}, the last checkpoint of this job, cannot be restored: {reason}."
+    if not older:
+        return CorruptCheckpointError(f"{told} There is no older one.")
+    return CorruptCheckpointError(
+        f"{told} {storage.locate(checkpoint_directory(older[-1]))} is whole, but older: sinks may have committed what came "
+        "behind it, and would do so again. If that is acceptable, restore it by its own name."
+    )
 
 
 def readable_checkpoints(storage: Storage) -> tuple[list[CheckpointMetadata], list[str]]:
     """The checkpoints in the directory of a job, the newest last; and why others in it cannot be used."""
     found, refused = [], []
     for number in _numbers(storage):
-        path = f"{checkpoint_directory(number)}/{METADATA}"
-        try:
-            metadata = CheckpointMetadata.from_bytes(storage.read(path), storage.locate(path))
-            _check_files(metadata, storage)
-        except FileNotFoundError:
+        if not storage.exists(f"{checkpoint_directory(number)}/{METADATA}"):
             continue  # It was never completed.
+        try:
+            found.append(_read(storage, number))
         except CorruptCheckpointError as error:
             refused.append(str(error))
-        else:
-            found.append(metadata)
     return found, refused
 
 
@@ -201,11 +215,19 @@ def _numbers(storage: Storage) -> list[int]:
 
 
 def _check_files(metadata: CheckpointMetadata, storage: Storage) -> None:
-    wanted = metadata.files()
+    """Every file must be there, with the size that it was written with; what is in it is checked by who reads it."""
+    wanted = metadata.file_sizes()
     directories = {path.rpartition("/")[0] for path in wanted}
-    present = {f"{directory}/{name}".lstrip("/") for directory in directories for name in storage.names(directory)}
-    missing = sorted(wanted - present)
-    if missing:
-        raise CorruptCheckpointError(
-            f"{storage.locate(missing[0])}, a file of checkpoint {metadata.checkpoint_id}, is missing"
-        )
+    present = {
+        f"{directory}/{name}".lstrip("/"): size
+        for directory in directories
+        for name, size in storage.sizes(directory).items()
+    }
+    for path, size in sorted(wanted.items()):
+        place = f"{storage.locate(path)}, a file of checkpoint {metadata.checkpoint_id},"
+        if path not in present:
+            raise CorruptCheckpointError(f"{place} is missing")
+        if present[path] < size:
+            raise CorruptCheckpointError(f"{place} was cut off: {present[path]} of {size} bytes are there")
+        if present[path] > size:
+            raise CorruptCheckpointError(f"{place} was altered: it has {present[path]} bytes instead of {size}")

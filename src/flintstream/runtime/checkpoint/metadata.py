@@ -12,6 +12,8 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
+from flintstream.runtime.faults import PermanentError
+
 METADATA = "_metadata"
 _MARK = b"FLNTCKPT"
 _VERSION = 1
@@ -19,7 +21,7 @@ _HEADER = struct.Struct(">8sIQ32s")
 """Mark, version, size of what follows, and its checksum."""
 
 
-class CorruptCheckpointError(ValueError):
+class CorruptCheckpointError(PermanentError, ValueError):
     """A file of a checkpoint is not what was written; the message names it."""
 
 
@@ -133,6 +135,16 @@ class CheckpointMetadata:
         """The files that belong to it, besides its own."""
         states = (state for operator in self.operators.values() for state in operator.subtasks.values())
         return set[str]().union(*(state.files() for state in states))
+
+    def file_sizes(self) -> dict[str, int]:
+        """The files that belong to it, besides its own, and how many bytes each has."""
+        sizes: dict[str, int] = {}
+        for operator in self.operators.values():
+            for state in operator.subtasks.values():
+                for piece in state.pieces():
+                    if piece.path is not None:
+                        sizes[piece.path] = max(sizes.get(piece.path, 0), piece.start + piece.size)
+        return sizes
 
     @property
     def size(self) -> int:

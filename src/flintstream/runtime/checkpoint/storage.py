@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import uuid
@@ -12,6 +13,9 @@ from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 from flintstream.runtime.permissions import Permissions
+
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+"""What file systems say that do not know links."""
 
 
 class StorageError(OSError):
@@ -33,7 +37,7 @@ class Storage(ABC):
 
     @abstractmethod
     def create(self, path: str, data: bytes) -> bool:
-        """Writes a file unless there is one; false if there is."""
+        """Writes a file as a whole unless there is one; false if there is. Of several writers, one succeeds."""
 
     @abstractmethod
     def read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
@@ -50,6 +54,10 @@ class Storage(ABC):
     @abstractmethod
     def names(self, path: str = "") -> list[str]:
         """The names of all that is in a directory, in order; none where there is no directory."""
+
+    @abstractmethod
+    def sizes(self, path: str = "") -> dict[str, int]:
+        """The files in a directory, and how many bytes each has; none where there is no directory."""
 
     @abstractmethod
     def remove(self, path: str) -> None:
@@ -82,19 +90,14 @@ class LocalStorage(Storage):
     def create(self, path: str, data: bytes) -> bool:
         target = self._path(path)
         try:
-            self._permissions.make_directory(os.path.dirname(target))
-            file = self._permissions.create_file(target)
-        except OSError as error:
-            if os.path.exists(target):
-                return False
-            raise _unwritable(target, error) from error
-        try:
-            with file:
+            with self._hidden(target) as (hidden, file):
                 _write_durably(file, data)
+                created = _link(hidden, target)
         except OSError as error:
-            _remove_file(target)
             raise _unwritable(target, error) from error
-        return True
+        if created:
+            _sync_directory(os.path.dirname(target))
+        return created
 
     def read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
         with open(self._path(path), "rb") as file:
@@ -113,6 +116,13 @@ class LocalStorage(Storage):
         except (FileNotFoundError, NotADirectoryError):
             return []
 
+    def sizes(self, path: str = "") -> dict[str, int]:
+        try:
+            with os.scandir(self._path(path)) as entries:
+                return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+
     def remove(self, path: str) -> None:
         target = self._path(path)
         if os.path.isdir(target):
@@ -130,20 +140,26 @@ class LocalStorage(Storage):
     def _whole(self, path: str) -> Iterator[IO[bytes]]:
         """A file to write into. It appears under its name once all of it is on the disk, or leaves nothing behind."""
         target = self._path(path)
-        directory, name = os.path.split(target)
-        hidden = os.path.join(directory, f".{name}.{uuid.uuid4().hex}")
         try:
-            self._permissions.make_directory(directory)
-            with self._permissions.create_file(hidden) as file:
+            with self._hidden(target) as (hidden, file):
                 yield file
                 _write_durably(file, b"")
-            os.replace(hidden, target)
-            _sync_directory(directory)
-        except BaseException as error:
+                os.replace(hidden, target)
+            _sync_directory(os.path.dirname(target))
+        except OSError as error:
+            raise _unwritable(target, error) from error
+
+    @contextmanager
+    def _hidden(self, target: str) -> Iterator[tuple[str, IO[bytes]]]:
+        """A file beside another one, under a name that nobody looks for and that is gone behind it."""
+        directory, name = os.path.split(target)
+        hidden = os.path.join(directory, f".{name}.{uuid.uuid4().hex}")
+        self._permissions.make_directory(directory)
+        try:
+            with self._permissions.create_file(hidden) as file:
+                yield hidden, file
+        finally:
             _remove_file(hidden)
-            if isinstance(error, OSError):
-                raise _unwritable(target, error) from error
-            raise
 
 
 class UrlStorage(Storage):
@@ -241,6 +257,15 @@ class UrlStorage(Storage):
             return []
         return sorted(entry.rstrip("/").rpartition("/")[2] for entry in found if entry.rstrip("/") != target)
 
+    def sizes(self, path: str = "") -> dict[str, int]:
+        file_system, target = self._at(path)
+        file_system.invalidate_cache()
+        try:
+            found = file_system.ls(target, detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        return {entry["name"].rpartition("/")[2]: entry["size"] for entry in found if entry["type"] == "file"}
+
     def remove(self, path: str) -> None:
         file_system, target = self._at(path)
         file_system.invalidate_cache()
@@ -284,6 +309,36 @@ def _write_durably(file: IO[bytes], data: bytes) -> None:
     file.write(data)
     file.flush()
     os.fsync(file.fileno())
+
+
+def _link(hidden: str, target: str) -> bool:
+    """Gives a file that is written a second name, unless somebody has it; false if so."""
+    try:
+        os.link(hidden, target)
+    except FileExistsError:
+        # A network file system may have done it although the first answer was lost.
+        return os.stat(hidden).st_nlink > 1
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        return _copy_exclusively(hidden, target)
+    return True
+
+
+def _copy_exclusively(source: str, target: str) -> bool:
+    """For file systems without links. Only one writer succeeds, though others may see the file before it is whole."""
+    mode = os.stat(source).st_mode & 0o777
+    try:
+        file = open(target, "xb", opener=lambda path, flags: os.open(path, flags, mode))
+    except FileExistsError:
+        return False
+    try:
+        with open(source, "rb") as content, file:
+            _write_durably(file, content.read())
+    except OSError:
+        _remove_file(target)
+        raise
+    return True
 
 
 def _sync_directory(path: str) -> None:

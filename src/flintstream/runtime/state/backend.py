@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from flintstream.common.keys import key_groups
 from flintstream.common.serializer import TypeSerializer
 from flintstream.common.serializer_snapshot import SchemaCompatibility, TypeSerializerSnapshot
+from flintstream.runtime.faults import PermanentError
 from flintstream.runtime.state import ttl, views
 from flintstream.runtime.state.ttl import IncrementalCleanup, TimeToLive
 
@@ -32,7 +33,7 @@ class KeyedStateInfo:
     time_to_live: TimeToLive | None = None
 
 
-class StateMigrationException(Exception):
+class StateMigrationException(PermanentError):
     """State of an earlier run does not fit what the program declares now."""
 
 

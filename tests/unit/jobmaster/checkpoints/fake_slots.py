@@ -12,6 +12,7 @@ from uuid import uuid4
 from flintstream.jobmaster.checkpoints import coordinator as module
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator, OperatorInfo, Outcome, Pending
 from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
+from flintstream.jobmaster.lease import LEASE
 from flintstream.runtime.checkpoint.databases import SharedFiles
 from flintstream.runtime.checkpoint.metadata import METADATA, DatabasePart, Piece, SubtaskState
 from flintstream.runtime.checkpoint.pieces import PieceWriter
@@ -129,14 +130,14 @@ class FakeJob:
     # --- what is on the disk ---
 
     def files(self) -> set[str]:
-        """All files in the job's directory, but for the fence."""
+        """All files in the job's directory, but for the log of its lease."""
         storage = self.coordinator.storage
         assert storage is not None
         return {
             os.path.relpath(os.path.join(place, name), storage.root)
             for place, _, names in os.walk(storage.root)
             for name in names
-            if not name.startswith("attempt-")
+            if os.path.basename(place) != LEASE
         }
 
     def expected_files(self) -> set[str]:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from flintstream.jobmaster.checkpoints import coordinator as module
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointFailedError
-from flintstream.jobmaster.checkpoints.store import FencedOffError, read_checkpoint
+from flintstream.jobmaster.checkpoints.store import read_checkpoint
+from flintstream.jobmaster.lease import LeaseLostError
 from flintstream.runtime.checkpoint.pieces import RestoredOperators, read_piece
 from flintstream.runtime.checkpoint.storage import LocalStorage, StorageError
 
@@ -190,7 +191,7 @@ def test_a_late_answer_leaves_no_files(job):
     job.answer(pending, 1)
     assert job.outcomes() == []
     assert job.files() == set()
-    assert job.coordinator.storage.names() == ["attempt-1", "shared"]
+    assert job.coordinator.storage.names() == ["lease", "shared"]
 
 
 def test_what_was_given_up_is_forgotten_when_all_slots_have_answered(job):
@@ -243,7 +244,7 @@ def test_metadata_that_cannot_be_written_fail_the_checkpoint(job, monkeypatch):
         raise OSError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(LocalStorage, "write", full)
+        patch.setattr(LocalStorage, "create", full)
         for done in answers:
             job.coordinator.acknowledge(done)
         (outcome,) = job.outcomes()
@@ -285,14 +286,16 @@ def test_a_new_attempt_counts_failures_anew(make):
     assert not failed(job)
 
 
-def test_a_checkpoint_for_commits_only_is_not_stored(make):
+def test_a_checkpoint_for_commits_only_is_in_memory_so_that_no_restart_commits_again(make):
     job = make(interval=None, directory=None)
     pending = job.coordinator.begin(5, 2, {}, stored=False)
     assert pending.target.storage is None
     job.answer(pending)
     (outcome,) = job.outcomes()
     assert outcome.completed
-    assert job.kept() == []
+    job.coordinator.end_attempt()
+    job.coordinator.begin_attempt()
+    assert job.kept() == [1]
 
 
 def test_the_memory_of_the_driver_is_enough_for_checkpoints(make):
@@ -514,7 +517,7 @@ def test_an_attempt_that_ends_as_the_last_slot_answers_waits_for_what_comes_of_i
 def test_a_new_attempt_goes_on_from_what_is_kept(job):
     job.checkpoint()
     job.coordinator.end_attempt()
-    job.coordinator.begin_attempt(1)
+    job.coordinator.begin_attempt()
     assert job.coordinator.store.latest.checkpoint_id == 1
     assert job.checkpoint().checkpoint_id == 2
     assert job.kept() == [2]
@@ -523,7 +526,7 @@ def test_a_new_attempt_goes_on_from_what_is_kept(job):
 
 def test_numbers_go_on_behind_the_checkpoint_that_was_restored(make):
     job = make()
-    job.coordinator.begin_attempt(41)
+    job.coordinator.number_behind(41)
     assert job.begin().checkpoint_id == 42
 
 
@@ -551,10 +554,11 @@ def test_a_second_driver_takes_over(make):
     first.answer(pending)
     first.settle()
     (outcome,) = first.coordinator.outcomes()
-    assert isinstance(outcome.error, FencedOffError)
-    assert "has attempt 2, and this is attempt 1" in str(outcome.error)
+    assert isinstance(outcome.error, LeaseLostError)
+    assert "another driver (process" in str(outcome.error)
+    assert "lease/00000003 is its entry, and this driver's last one is 00000002" in str(outcome.error)
     assert second.files() == before
-    with pytest.raises(FencedOffError):
+    with pytest.raises(LeaseLostError):
         first.coordinator.count(outcome)
 
 
@@ -566,7 +570,7 @@ def test_a_job_whose_directory_was_emptied_does_not_take_that_for_another_driver
     job.settle()
     (outcome,) = job.coordinator.outcomes()
     assert isinstance(outcome.error, StorageError)
-    assert "does not have attempt-1 any more" in str(outcome.error)
+    assert "lease/00000002 is gone, which this job put there" in str(outcome.error)
     job.coordinator.begin_attempt()
     job.checkpoint()
 
@@ -590,11 +594,15 @@ def test_a_driver_that_was_fenced_off_removes_nothing_of_the_other(make):
     second.checkpoint(base=second.base)
 
 
-def test_the_same_driver_fences_its_earlier_attempts_off(job):
+def test_what_an_earlier_attempt_of_the_same_driver_still_writes_does_not_count(job):
+    late = job.begin()
     job.coordinator.begin_attempt()
-    job.coordinator.begin_attempt()
-    assert job.coordinator.storage.names() == ["attempt-1", "attempt-2", "attempt-3"]
+    job.answer(late)
+    job.settle()
+    assert job.coordinator.outcomes() == []
+    assert job.kept() == []
     job.checkpoint()
+    assert job.kept() == [2]
 
 
 def test_checkpoints_outlive_the_job_only_if_told(make):
@@ -618,7 +626,7 @@ def test_the_newest_checkpoint_is_removed_last(make, monkeypatch):
     monkeypatch.setattr(LocalStorage, "remove", lambda storage, path: removed.append(path))
     job.coordinator.end_attempt()
     job.coordinator.close(keep=False)
-    assert removed == ["chk-1", "chk-2", "chk-3", ""]
+    assert removed[:3] == ["chk-1", "chk-2", "chk-3"]
 
 
 def test_what_savepoints_refer_to_outlives_the_job(make, tmp_path):
@@ -645,7 +653,7 @@ def test_checkpoints_live_in_a_bucket_as_they_do_in_a_directory(clock):
         storage = job.coordinator.storage
         for _ in range(4):
             job.checkpoint(base=job.base)
-        assert storage.names() == ["attempt-1", "chk-3", "chk-4", "shared"]
+        assert storage.names() == ["chk-3", "chk-4", "lease", "shared"]
         metadata, found = read_checkpoint(storage.root)
         assert metadata == job.coordinator.store.latest
         assert len(RestoredOperators(4, found, metadata.operators).chains(COUNT, range(128))[0]) == 4
@@ -653,17 +661,17 @@ def test_checkpoints_live_in_a_bucket_as_they_do_in_a_directory(clock):
             path for path in metadata.files() if path.startswith("shared/")
         }
         second = FakeJob(directory=url)
-        second.coordinator.begin_attempt(metadata.checkpoint_id)
+        second.coordinator.begin_attempt()
         pending = job.begin()
         job.answer(pending)
         job.settle()
         (outcome,) = job.coordinator.outcomes()
-        assert isinstance(outcome.error, FencedOffError)
+        assert isinstance(outcome.error, LeaseLostError)
         second.checkpoint()
         job.coordinator.close(keep=False)
         assert read_checkpoint(storage.root)[0].checkpoint_id == second.base
         second.coordinator.close(keep=False)
-        assert storage.names() == []
+        assert storage.names() == ["lease"], "the first driver may still look into it"
 
 
 # --- a storage that hangs ---

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -152,7 +152,7 @@ def write(directory: Path, metadata: CheckpointMetadata) -> Path:
     """A checkpoint of a job's directory, with its file."""
     storage = LocalStorage(str(directory))
     for path in metadata.files():
-        storage.write(path, b"0123456789abcdef")
+        storage.write(path, b"0123456789abcde")
     storage.write(f"chk-{metadata.checkpoint_id}/_metadata", metadata.to_bytes())
     return directory / f"chk-{metadata.checkpoint_id}"
 
@@ -175,7 +175,7 @@ def test_a_checkpoint_behind_a_url_is_read():
     from flintstream.runtime.checkpoint.storage import storage_at
 
     storage = storage_at("memory://by-url/job")
-    storage.write("shared/one", b"x")
+    storage.write("shared/one", b"0123456789abcde")
     storage.write("chk-7/_metadata", example().to_bytes())
     for location in ("memory://by-url/job", "memory://by-url/job/chk-7", "memory://by-url/job/chk-7/_metadata"):
         metadata, found = read_checkpoint(location)
@@ -207,17 +207,31 @@ def lose_a_file(directory: Path) -> str:
     return "shared/three, a file of checkpoint 3, is missing"
 
 
-@pytest.mark.parametrize("harm", [cut_off, alter, lose_a_file])
-def test_the_latest_whole_checkpoint_is_used_and_why_is_told(tmp_path, caplog, harm):
+def cut_a_file_off(directory: Path) -> str:
+    os.truncate(directory.parent / "shared" / "three", 14)
+    return "shared/three, a file of checkpoint 3, was cut off: 14 of 15 bytes"
+
+
+def add_to_a_file(directory: Path) -> str:
+    with (directory.parent / "shared" / "three").open("ab") as file:
+        file.write(b"!")
+    return "shared/three, a file of checkpoint 3, was altered: it has 16 bytes instead of 15"
+
+
+HARMS = [cut_off, alter, lose_a_file, cut_a_file_off, add_to_a_file]
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_an_older_checkpoint_is_never_used_in_place_of_the_last_one(tmp_path, harm):
     write(tmp_path, example("shared/two", 2))
     reason = harm(write(tmp_path, example("shared/three", 3)))
-    with caplog.at_level(logging.WARNING):
-        assert read_checkpoint(str(tmp_path))[0].checkpoint_id == 2
-    assert "checkpoint 2 is used" in caplog.text
-    assert reason in caplog.text
+    told = f"(?s){tmp_path}/chk-3, the last checkpoint.*{re.escape(reason)}.*{tmp_path}/chk-2 is whole, but older"
+    with pytest.raises(CorruptCheckpointError, match=told):
+        read_checkpoint(str(tmp_path))
+    assert read_checkpoint(str(tmp_path / "chk-2"))[0].checkpoint_id == 2
 
 
-@pytest.mark.parametrize("harm", [cut_off, alter, lose_a_file])
+@pytest.mark.parametrize("harm", HARMS)
 def test_a_checkpoint_that_is_not_whole_is_refused_where_it_was_asked_for(tmp_path, harm):
     write(tmp_path, example("shared/two", 2))
     directory = write(tmp_path, example("shared/three", 3))
@@ -228,7 +242,7 @@ def test_a_checkpoint_that_is_not_whole_is_refused_where_it_was_asked_for(tmp_pa
 
 def test_a_job_without_a_whole_checkpoint_is_refused_with_every_reason(tmp_path):
     reason = cut_off(write(tmp_path, example(checkpoint_id=3)))
-    with pytest.raises(FileNotFoundError, match=rf"(?s)is no checkpoint, savepoint or directory.*{reason}"):
+    with pytest.raises(CorruptCheckpointError, match=rf"(?s){reason}.*There is no older one"):
         read_checkpoint(str(tmp_path))
     assert readable_checkpoints(LocalStorage(str(tmp_path)))[0] == []
 
@@ -242,7 +256,7 @@ def test_a_place_with_nothing_is_refused(tmp_path):
 def test_a_savepoint_can_be_moved(tmp_path):
     savepoint = replace(example("one"), savepoint=True)
     storage = LocalStorage(str(tmp_path / "savepoint-abc"))
-    storage.write("one", b"0123456789abcdef")
+    storage.write("one", b"0123456789abcde")
     storage.write("_metadata", savepoint.to_bytes())
     shutil.move(tmp_path / "savepoint-abc", tmp_path / "elsewhere")
     metadata, found = read_checkpoint(str(tmp_path / "elsewhere"))

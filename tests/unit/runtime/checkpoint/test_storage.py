@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from flintstream.jobmaster.checkpoints.store import Fence
+from flintstream.jobmaster.lease import JobLease
 from flintstream.runtime.checkpoint.databases import SharedFiles
 from flintstream.runtime.checkpoint.metadata import CorruptCheckpointError
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter, read_piece
@@ -155,14 +155,23 @@ def test_a_location_stands_for_the_same_storage_again(storage):
     assert storage_at(storage.root).read("file") == b"content"
 
 
-def test_attempts_number_themselves_in_every_storage(storage):
-    first, second = Fence(storage), Fence(storage)
-    first.claim()
+def test_a_lease_has_one_owner_in_every_storage(storage):
+    first, second = JobLease(storage), JobLease(storage)
+    assert not first.holds
+    first.begin_attempt()
     assert first.holds
-    second.claim()
+    second.begin_attempt()
     assert second.holds
     assert not first.holds
-    assert storage.names() == ["attempt-1", "attempt-2"]
+    assert storage.names("lease") == ["00000001", "00000002"]
+
+
+def test_the_sizes_of_files_are_told(storage):
+    storage.write("shared/one", b"123")
+    storage.write("shared/two", b"")
+    storage.write("shared/below/three", b"1")
+    assert storage.sizes("shared") == {"one": 3, "two": 0}
+    assert storage.sizes("nowhere") == {}
 
 
 def test_pieces_are_read_back_and_what_is_missing_of_them_is_told(storage):
