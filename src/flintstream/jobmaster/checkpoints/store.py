@@ -179,9 +179,9 @@ def _read_stopped(savepoint: str, storage: Storage) -> tuple[CheckpointMetadata,
         return read_checkpoint(savepoint)
     except (FileNotFoundError, CorruptCheckpointError) as error:
         raise CorruptCheckpointError(
-            f"the job of {storage.root} has stopped with the savepoint {savepoint}, and that cannot be restored: {error}. Its "
-            "checkpoints are older, and sinks have committed what came behind them. If the savepoint was moved, give the "
-            "directory where it is now."
+            f"the job of {storage.root} has stopped with the savepoint {savepoint}, and that cannot be restored: {error}. "
+            "Its checkpoints are older, and sinks have committed what came behind them. If the savepoint was moved, give "
+            "the directory where it is now."
         ) from error
 
 
