@@ -206,7 +206,7 @@ class UnreadableBlocks:
     def unpersist(self) -> None:
         self.kept = False
 
-    def select(self, column: str) -> Any:
+    def where(self, condition: str) -> Any:
         raise OSError("a file of the DataFrame is gone")
 
 

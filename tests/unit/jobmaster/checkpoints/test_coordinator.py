@@ -741,7 +741,7 @@ def test_a_storage_that_hangs_when_the_job_has_ended_is_told(make, monkeypatch):
     job = make()
     may_go_on = threading.Event()
     monkeypatch.setattr(module, "STORAGE_SECONDS", 0.01)
-    monkeypatch.setattr(job.coordinator.store, "remove_all", lambda **arguments: may_go_on.wait(60))
+    monkeypatch.setattr(job.coordinator.store, "remove_all", lambda *arguments, **named: may_go_on.wait(60))
     with pytest.raises(StorageError, match="has not answered for 0.01 s"):
         job.coordinator.close(keep=False)
     may_go_on.set()
