@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import zipfile
 
@@ -138,3 +139,9 @@ def test_job_parameters_reach_the_functions(env):
             return f"{self.greeting} {value}"
 
     assert collect(env.from_collection(["you"]).map(Greet())) == ["hello you"]
+
+
+def test_functions_find_the_python_they_run_with(env):
+    env.set_python_executable(sys.executable)
+    python = env.from_collection([1]).map(lambda _: os.environ["python"])  # noqa: SIM112 - so PyFlink calls it
+    assert collect(python) == [sys.executable]

@@ -5,6 +5,7 @@ They are used through :mod:`flintstream.common.typeinfo`.
 
 from __future__ import annotations
 
+import copy
 import datetime
 from abc import ABC
 from array import array
@@ -34,6 +35,7 @@ __all__ = [
     "TimeTypeInfo",
     "TimestampTypeInfo",
     "TypeInformation",
+    "wrapping",
 ]
 
 _EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
@@ -267,6 +269,8 @@ class _BooleanTypeInfo(BasicTypeInfo):
 
 class _IntegerTypeInfo(BasicTypeInfo):
     _exact = int
+    _wraps = False
+    """Whether what is too large loses its upper bits, as Java's casts do, instead of being refused."""
 
     def __init__(self, basic_type: BasicType) -> None:
         super().__init__(basic_type)
@@ -281,6 +285,8 @@ class _IntegerTypeInfo(BasicTypeInfo):
         if self._range is not None and values:
             low, high = self._range
             if min(values) < low or max(values) > high:
+                if self._wraps:
+                    return [((value - low) & (high - low)) + low for value in values]
                 wrong = next(value for value in values if not low <= value <= high)
                 self._refuse(wrong, f"it holds {low} to {high}")
         return values
@@ -466,6 +472,21 @@ class SqlTimeTypeInfo(TypeInformation):
     def TIMESTAMP() -> TimestampTypeInfo:  # noqa: N802
         """As ``Types.SQL_TIMESTAMP()``."""
         return TimestampTypeInfo()
+
+
+def wrapping(type_info: TypeInformation) -> TypeInformation:
+    """The type, where integers that do not fit into BYTE, SHORT or INT wrap around, at any depth."""
+    copied = copy.deepcopy(type_info)
+    pending: list[Any] = [copied]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, _IntegerTypeInfo):
+            part._wraps = part.basic_type is not BasicType.LONG
+        elif isinstance(part, TypeInformation):
+            pending.extend(vars(part).values())
+        elif isinstance(part, (list, tuple)):
+            pending.extend(part)
+    return copied
 
 
 def _is_numpy(value: Any, kinds: str) -> bool:

@@ -127,13 +127,13 @@ def parse_float(value: Any, key: str = "value") -> float:
 
 
 def parse_list(value: Any) -> list[str]:
-    """The items of ``a;b;c``, of ``[a, b]``, or of a list; nothing for None and for an empty string."""
+    """The items of ``a;b;c``, of a list in YAML, or of a list; nothing for None and for an empty string."""
     if value is None or value == "":
         return []
     if isinstance(value, (list, tuple)):
         return [to_text(item) for item in value]
     text = to_text(value).strip()
-    if text.startswith("[") and text.endswith("]"):
+    if text.startswith(("[", "- ")):
         import yaml
 
         loaded = yaml.load(text, Loader=yaml.BaseLoader)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -20,6 +20,7 @@ from .config_values import (
     parse_memory_size,
     to_text,
 )
+from .deprecated_keys import find_key
 from .java import add_jars_to_context_class_loader, get_gateway
 from .known_keys import refusal
 from .time import Duration
@@ -34,7 +35,7 @@ CONF_FILES = ("flint.yaml", "config.yaml")
 
 
 class Configuration:
-    """Settings by key. Values are kept as given; the getters convert them.
+    """Settings by key. Values are kept as given; the getters convert them, and know the former names of keys.
 
     Example::
 
@@ -55,7 +56,7 @@ class Configuration:
 
     def get_string(self, key: str, default_value: D) -> str | D:
         """The value as a string, or the default where the key is not set."""
-        return to_text(self._values[key]) if key in self._values else default_value
+        return self._read(key, default_value, lambda value, _: to_text(value))
 
     def set_string(self, key: str, value: str) -> Configuration:
         """Set a string."""
@@ -63,7 +64,7 @@ class Configuration:
 
     def get_integer(self, key: str, default_value: D) -> int | D:
         """The value as an int, or the default where the key is not set."""
-        return parse_integer(self._values[key], key) if key in self._values else default_value
+        return self._read(key, default_value, parse_integer)
 
     def set_integer(self, key: str, value: int) -> Configuration:
         """Set an int."""
@@ -72,7 +73,7 @@ class Configuration:
     def get_boolean(self, key: str, default_value: D) -> bool | D:
         """The value as a bool (``true`` or ``false`` in any case), or the default where the key is not
         set."""
-        return parse_boolean(self._values[key], key) if key in self._values else default_value
+        return self._read(key, default_value, parse_boolean)
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
         """Set a bool."""
@@ -80,7 +81,7 @@ class Configuration:
 
     def get_float(self, key: str, default_value: D) -> float | D:
         """The value as a float, or the default where the key is not set."""
-        return parse_float(self._values[key], key) if key in self._values else default_value
+        return self._read(key, default_value, parse_float)
 
     def set_float(self, key: str, value: float) -> Configuration:
         """Set a float."""
@@ -88,12 +89,7 @@ class Configuration:
 
     def get_bytearray(self, key: str, default_value: D) -> bytearray | D:
         """The bytes, or the default where the key is not set."""
-        if key not in self._values:
-            return default_value
-        value = self._values[key]
-        if not isinstance(value, (bytes, bytearray)):
-            raise ValueError(f"Could not parse the value {value!r} of '{key}': expected bytes.")
-        return bytearray(value)
+        return self._read(key, default_value, _bytes)
 
     def set_bytearray(self, key: str, value: bytearray | bytes) -> Configuration:
         """Set bytes."""
@@ -101,15 +97,15 @@ class Configuration:
 
     def get_duration(self, key: str, default_value: D) -> Duration | D:
         """The value as a Duration (``10 s``, ``PT10S``), or the default where the key is not set."""
-        return parse_duration(self._values[key], key) if key in self._values else default_value
+        return self._read(key, default_value, parse_duration)
 
     def get_memory_size(self, key: str, default_value: D) -> int | D:
         """The value in bytes (from ``64mb``), or the default where the key is not set."""
-        return parse_memory_size(self._values[key], key) if key in self._values else default_value
+        return self._read(key, default_value, parse_memory_size)
 
     def get_list(self, key: str) -> list[str]:
         """The items of a list value (``a;b`` or ``[a, b]``); empty where the key is not set."""
-        return parse_list(self._values.get(key))
+        return self._read(key, [], lambda value, _: parse_list(value))
 
     @overload
     def get(self, option: ConfigOption[T]) -> T | None: ...
@@ -118,8 +114,8 @@ class Configuration:
     def get(self, option: Any, default: Any = None) -> Any:
         """The value of an option, converted to its type, or its default; by key, the value as given."""
         if isinstance(option, ConfigOption):
-            return option.parse(self._values[option.key]) if option.key in self._values else option.default_value
-        return self._values.get(option, default)
+            return self._read(option.key, option.default_value, lambda value, _: option.parse(value))
+        return self._read(option, default, lambda value, _: value)
 
     def set(self, option: ConfigOption[Any] | str, value: Any) -> Configuration:
         """Set the value of an option, or of a key."""
@@ -155,9 +151,25 @@ class Configuration:
         return self._values.pop(key, self) is not self
 
     @staticmethod
-    def parse_list_value(value: str | None) -> list[str]:
-        """The items of ``a;b;c`` or ``[a, b, c]``."""
-        return parse_list(value)
+    def parse_list_value(value: str | None) -> list[Any]:
+        """The items of a list in YAML, on one line or on several, or of ``a;b;c``.
+
+        Example::
+
+            >>> Configuration.parse_list_value("[a, b]")
+            ['a', 'b']
+        """
+        if not value:
+            return []
+        try:
+            items = yaml.safe_load(value)
+        except yaml.YAMLError:
+            items = None
+        return items if isinstance(items, list) else value.split(";")
+
+    def _read(self, key: str, default: D, parse: Callable[[Any, str], T]) -> T | D:
+        found = find_key(self._values, key)
+        return default if found is None else parse(self._values[found], found)
 
     def _set(self, key: str, value: Any, kind: type | tuple[type, ...]) -> Configuration:
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
@@ -270,6 +282,12 @@ def _construct(node: Any) -> Any:
             except ValueError:
                 return text
     return text
+
+
+def _bytes(value: Any, key: str) -> bytearray:
+    if not isinstance(value, (bytes, bytearray)):
+        raise ValueError(f"Could not parse the value {value!r} of '{key}': expected bytes.")
+    return bytearray(value)
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -240,6 +240,16 @@ class ExecutionConfig:
         """Empty: there are no Java objects."""
         return []
 
+    def __eq__(self, other: object) -> bool:
+        return self._identity() == other._identity() if isinstance(other, ExecutionConfig) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[Any, ...]:
+        # Each strategy has one spelling as options of the configuration, which is compared already.
+        return self._configuration, self._execution_mode
+
     def _int(self, key: str, default: int) -> int:
         return self._configuration.get_integer(key, default)
 

@@ -131,10 +131,18 @@ class RowFieldExtractorSchema(SerializationSchema):
 
     def __init__(self, field_index: int) -> None:
         if isinstance(field_index, bool) or not isinstance(field_index, int) or field_index < 0:
-            raise ValueError(f"field_index must be 0 or more, not {field_index!r}.")
+            raise ValueError(f"Field index must be non-negative, got: {field_index!r}")
         self.field_index = field_index
 
+    def __eq__(self, other: object) -> bool:
+        return self.field_index == other.field_index if isinstance(other, RowFieldExtractorSchema) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((RowFieldExtractorSchema, self.field_index))
+
     def serialize(self, element: Any) -> bytes | None:
+        if element is None:
+            return b""
         if not isinstance(element, (Row, tuple)):
             raise TypeError(f"RowFieldExtractorSchema reads rows, not {element!r} ({type(element).__name__}).")
         if self.field_index >= len(element):

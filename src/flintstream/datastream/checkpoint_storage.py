@@ -136,4 +136,7 @@ def _checked_path(storage: CheckpointStorage, path: str) -> str:
             f"{type(storage).__name__}: checkpoint_path must be a URL with its scheme, such as "
             f"file:///tmp/checkpoints, got {path!r}"
         )
-    return path
+    below = path.rstrip("/")
+    if not urlsplit(below).path.strip("/") and (not urlsplit(below).netloc or urlsplit(below).scheme == "file"):
+        raise ValueError(f"{type(storage).__name__}: cannot use the root directory for checkpoints, got {path!r}")
+    return below

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from flintstream.common.time import Duration, Time
-from flintstream.common.typeinfo import TypeInformation
+from flintstream.common.typeinfo import TypeInformation, Types
 from flintstream.datastream.aggregations import Position, aggregation
 from flintstream.datastream.data_stream import DataStream, OutputType, checked_function
 from flintstream.datastream.functions import (
     KeyedProcessFunction,
     KeySelector,
+    MapFunction,
     ReduceFunction,
 )
 from flintstream.datastream.settings import declared_output_type
@@ -21,10 +22,14 @@ from flintstream.datastream.stateful_functions import FilterWithState, FlatMapWi
 from flintstream.datastream.window import WindowAssigner
 from flintstream.datastream.window_assigners import count_windows, time_windows
 from flintstream.graph.errors import InvalidProgramException
+from flintstream.graph.partitioners import KeyGroupPartitioner
+from flintstream.runtime.captured import released
+from flintstream.runtime.operators.base import bound_method
 from flintstream.runtime.operators.keyed import ReduceOperator
 from flintstream.runtime.operators.process import ProcessOperator
 
 if TYPE_CHECKING:
+    from flintstream.datastream.closeable_iterator import CloseableIterator
     from flintstream.datastream.joined_streams import IntervalJoin
     from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment
     from flintstream.datastream.windowed_stream import WindowedStream
@@ -58,6 +63,7 @@ class KeyedStream(DataStream):
         origin_stream: DataStream,
     ) -> None:
         super().__init__(env, transformation)
+        self._partitioner = transformation.partitioner
         self._origin_stream = origin_stream
 
     def process(self, func: KeyedProcessFunction, output_type: OutputType = None) -> DataStream:  # type: ignore[override]
@@ -204,6 +210,27 @@ class KeyedStream(DataStream):
         function = aggregation(name, position, self._transformation.output_type)
         return self._transform("Keyed Aggregation", ReduceOperator(function), self._transformation.output_type)
 
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None) -> CloseableIterator: ...
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """As that of `DataStream`, but as in PyFlink each result is a Row of the key and the record.
+
+        Example::
+
+            keyed.execute_and_collect(limit=1)  # [Row(f0='user', f1=('user', 1))]
+        """
+        assert isinstance(self._partitioner, KeyGroupPartitioner)
+        any_type = Types.PICKLED_BYTE_ARRAY()
+        types = [self._partitioner.key_type or any_type, self._transformation.output_type or any_type]
+        pairs = self._origin_stream.map(_WithKey(self._partitioner.key_selector), Types.ROW(types))
+        return pairs.name("Keys and Records").execute_and_collect(job_execution_name, limit)  # type: ignore[arg-type]
+
     # --- what keys forbid ---
 
     def shuffle(self) -> NoReturn:
@@ -246,6 +273,27 @@ class KeyedStream(DataStream):
             f"{method}() is not possible on a keyed stream, whose partitioning is given by its keys: "
             f"call it before key_by()"
         )
+
+
+class _WithKey(MapFunction):
+    """A record with its key in front."""
+
+    def __init__(self, key_selector: Any) -> None:
+        self._key_selector = key_selector
+
+    def open(self, runtime_context: Any) -> None:
+        selector = released(self._key_selector)
+        if isinstance(selector, KeySelector):
+            selector.open(runtime_context)
+        self._key_of = bound_method(selector, "get_key")
+
+    def map(self, value: Any) -> Any:
+        return self._key_of(value), value
+
+    def close(self) -> None:
+        selector = released(self._key_selector)
+        if isinstance(selector, KeySelector):
+            selector.close()
 
 
 def _stateful(operator: str, func: Any) -> StatefulFunction:

@@ -176,6 +176,8 @@ class SlotSharingGroup:
 
         def set_task_heap_memory(self, task_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
             """Memory for the user's functions."""
+            if isinstance(task_heap_memory, MemorySize) and task_heap_memory.get_bytes() == 0:
+                raise ValueError(f"{self._label()}: the task heap memory should be positive, got 0 bytes")
             return self._set_memory("task_heap_memory", task_heap_memory)
 
         def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> SlotSharingGroup.Builder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import Enum
+from urllib.parse import urlsplit
 
 __all__ = [
     "CustomStateBackend",
@@ -67,8 +68,8 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._transfer_threads = 4
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """The local directories for RocksDB's files; none for the slots' temporary directories."""
-        self._paths = list(paths)
+        """The local directories for RocksDB's files, as paths or `file:` URLs; none for the slots' temporary directories."""
+        self._paths = [_local_directory(path) for path in paths]
 
     def get_db_storage_paths(self) -> list[str]:
         """The local directories for RocksDB's files."""
@@ -134,3 +135,12 @@ class CustomStateBackend(StateBackend):
         raise NotImplementedError(
             f"{type(self).__name__}: state backends of Flink are Java objects; there are two here"
         )
+
+
+def _local_directory(path: str) -> str:
+    url = urlsplit(path)
+    if url.scheme not in ("", "file"):
+        raise ValueError(f"set_db_storage_paths: RocksDB's files are on local disks, got {path!r}")
+    if not url.path.startswith("/"):
+        raise ValueError(f"set_db_storage_paths: relative paths are not supported, got {path!r}")
+    return url.path.rstrip("/") or "/"

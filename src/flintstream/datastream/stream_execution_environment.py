@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from flintstream.common.basic_typeinfo import wrapping
 from flintstream.common.configuration import Configuration
+from flintstream.common.deprecated_keys import present_settings
 from flintstream.common.job_client import JobClient
 from flintstream.common.job_execution_result import JobExecutionResult
 from flintstream.common.typeinfo import TypeInformation, Types
@@ -68,6 +70,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def from_collection(self, collection: Iterable[Any], type_info: TypeInformation | None = None) -> DataStream:
         """The elements of a collection, in order, in one subtask.
 
+        As in PyFlink, integers that do not fit into a declared BYTE, SHORT or INT wrap around here; results of functions
+        that do not fit are refused.
+
         Example::
 
             env.from_collection([1, 2], Types.INT())
@@ -81,7 +86,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             raise TypeError(f"from_collection: expected a collection, got {collection!r}: {error}") from error
         if declared is not None:
             try:
-                values = declared.coerce(values)
+                values = wrapping(declared).coerce(values)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"from_collection: an element does not fit {declared}: {error}") from error
         source = CollectionSource(values)
@@ -282,7 +287,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         configured = self._configuration
         return JobSettings(
             job_name=job_name,
-            configuration=configured.to_dict(),
+            configuration=present_settings(configured.to_dict()),
             batch_mode=batch_mode,
             parameters=self._execution_config.get_global_job_parameters(),
             python_files=[*_listed(configured, "python.files"), *self._python_files],

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.job_graph import JobEdge, JobGraph, JobVertex
-from flintstream.graph.partitioners import StreamPartitioner
-from flintstream.graph.stream_graph import StreamGraph, StreamNode
+from flintstream.graph.partitioners import (
+    ForwardPartitioner,
+    KeyGroupPartitioner,
+    RebalancePartitioner,
+    StreamPartitioner,
+)
+from flintstream.graph.stream_graph import StreamGraph
 
 AnyGraph = StreamGraph | JobGraph | ExecutionGraph
 
+# What PyFlink calls the operators that it puts around keys.
+_KEYS, _VALUES = "_stream_key_by_map_operator", "_keyed_stream_values_operator"
 _PACTS = {"source": "Data Source", "operator": "Operator", "sink": "Data Sink"}
 
 
@@ -21,8 +29,8 @@ def to_json(graph: AnyGraph) -> str:
     """JSON in Flink's shape: `getExecutionPlan` for a stream graph, the REST API's plan for the others."""
     if isinstance(graph, StreamGraph):
         # As Flink does: sinks last, otherwise in the order of the program.
-        nodes = sorted(graph.nodes.values(), key=lambda node: (node.kind == "sink", node.id))
-        plan: dict[str, Any] = {"nodes": [_stream_node_json(node) for node in nodes]}
+        nodes = sorted(_stream_plan(graph), key=lambda node: (node["pact"] == _PACTS["sink"], node["id"]))
+        plan: dict[str, Any] = {"nodes": nodes}
     elif isinstance(graph, JobGraph):
         plan = {"name": graph.name, "nodes": [_vertex_json(graph, vertex) for vertex in graph.vertices]}
     else:
@@ -51,20 +59,45 @@ def to_text(graph: AnyGraph) -> str:
 # JSON
 
 
-def _stream_node_json(node: StreamNode) -> dict[str, Any]:
-    result: dict[str, Any] = {
-        "id": node.id,
-        "type": node.name,
-        "pact": _PACTS[node.kind],
-        "contents": node.description,
-        "parallelism": node.parallelism,
-    }
-    if node.in_edges:
-        # "second" for every input is what Flink prints.
-        result["predecessors"] = [
-            {"id": edge.source_id, "ship_strategy": str(edge.partitioner), "side": "second"} for edge in node.in_edges
-        ]
-    return result
+def _stream_plan(graph: StreamGraph) -> Iterable[dict[str, Any]]:
+    """The operators as PyFlink's plans show them, with those that take out keys and put them aside again: here both are
+    part of their neighbours."""
+    plan: dict[int, dict[str, Any]] = {}
+
+    def operator(id: int, name: str, parallelism: int) -> dict[str, Any]:
+        return plan.setdefault(id, _plan_node(id, name, "operator", name, parallelism))
+
+    for node in graph.nodes.values():
+        shown = plan[node.id] = _plan_node(node.id, node.name, node.kind, node.description, node.parallelism)
+        for edge in node.in_edges:
+            if edge.partition_id is None or not isinstance(edge.partitioner, KeyGroupPartitioner):
+                _add_predecessor(shown, edge.source_id, str(edge.partitioner))
+                continue
+            source = graph.nodes[edge.source_id]
+            keys = operator(edge.partition_id, _KEYS, source.parallelism)
+            _add_predecessor(keys, source.id, _unpartitioned(source.parallelism, keys["parallelism"]))
+            if edge.values_id is None:
+                _add_predecessor(shown, edge.partition_id, str(edge.partitioner))
+                continue
+            values = operator(edge.values_id, _VALUES, graph.config.parallelism)
+            _add_predecessor(values, edge.partition_id, str(edge.partitioner))
+            _add_predecessor(shown, edge.values_id, _unpartitioned(values["parallelism"], node.parallelism))
+    return plan.values()
+
+
+def _plan_node(id: int, name: str, kind: str, contents: str, parallelism: int) -> dict[str, Any]:
+    return {"id": id, "type": name, "pact": _PACTS[kind], "contents": contents, "parallelism": parallelism}
+
+
+def _add_predecessor(node: dict[str, Any], id: int, ship_strategy: str) -> None:
+    # "second" for every input is what Flink prints.
+    predecessor = {"id": id, "ship_strategy": ship_strategy, "side": "second"}
+    if predecessor not in node.setdefault("predecessors", []) or node["type"] not in (_KEYS, _VALUES):
+        node["predecessors"].append(predecessor)
+
+
+def _unpartitioned(from_parallelism: int, to_parallelism: int) -> str:
+    return str(ForwardPartitioner() if from_parallelism == to_parallelism else RebalancePartitioner())
 
 
 def _vertex_json(graph: JobGraph, vertex: JobVertex) -> dict[str, Any]:

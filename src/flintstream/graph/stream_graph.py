@@ -7,7 +7,7 @@ program left open (parallelism, partitioners, slot sharing groups, operator ids)
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from flintstream.common.keys import default_max_parallelism
@@ -67,6 +67,10 @@ class StreamEdge:
     partitioner: StreamPartitioner = field(compare=False)
     side_tag: str | None = None
     index: int = 0
+    partition_id: int | None = field(default=None, compare=False)
+    """By which plans show the keys of a keyed stream."""
+    values_id: int | None = field(default=None, compare=False)
+    """By which plans show its records where the keys are put aside again: in a union, in front of a sink."""
 
 
 @dataclass
@@ -130,8 +134,13 @@ class _Output:
     """What a transformation's output is in the end: an operator's output, perhaps with a partitioner."""
 
     node_id: int
-    partitioner: StreamPartitioner | None = None
+    partition: PartitionTransformation | None = None
     side_tag: str | None = None
+    values_id: int | None = None
+
+    @property
+    def partitioner(self) -> StreamPartitioner | None:
+        return None if self.partition is None else self.partition.partitioner
 
 
 class StreamGraphGenerator:
@@ -157,18 +166,19 @@ class StreamGraphGenerator:
         return self._graph
 
     def _translate(self, transformation: Transformation) -> list[_Output]:
+        if isinstance(transformation, UnionTransformation):
+            united = zip(transformation.inputs, transformation.values_ids, strict=True)
+            return [replace(o, values_id=o.values_id or id) for input, id in united for o in self._outputs[input.id]]
         inputs = [output for input in transformation.inputs for output in self._outputs[input.id]]
         if isinstance(transformation, PhysicalTransformation):
             self._add_node(transformation)
             return [_Output(transformation.id)]
-        if isinstance(transformation, UnionTransformation):
-            return inputs
         if isinstance(transformation, PartitionTransformation):
-            return [_Output(o.node_id, transformation.partitioner, o.side_tag) for o in inputs]
+            return [_Output(o.node_id, transformation, o.side_tag) for o in inputs]
         if isinstance(transformation, SideOutputTransformation):
             for output in inputs:
                 self._declare_side_output(self._graph.nodes[output.node_id], transformation)
-            return [_Output(o.node_id, o.partitioner, transformation.tag_id) for o in inputs]
+            return [replace(output, side_tag=transformation.tag_id) for output in inputs]
         raise TypeError(f"Unknown kind of transformation: {transformation!r}")
 
     def _declare_side_output(self, node: StreamNode, side: SideOutputTransformation) -> None:
@@ -182,6 +192,8 @@ class StreamGraphGenerator:
 
     def _add_node(self, t: PhysicalTransformation) -> None:
         input_outputs = [self._outputs[input.id] for input in t.inputs]
+        if isinstance(t, SinkTransformation):
+            input_outputs = [[replace(o, values_id=o.values_id or t.values_id) for o in input_outputs[0]]]
         predecessors = [self._graph.nodes[output.node_id] for outputs in input_outputs for output in outputs]
         name = _display_name(t)
         parallelism = t.parallelism or self._config.parallelism
@@ -231,7 +243,16 @@ class StreamGraphGenerator:
                 f"{source.parallelism}, its successor '{target.name}' has parallelism {target.parallelism}. "
                 f"Use rebalance(), rescale() or another partitioning between them, or make them equal."
             )
-        edge = StreamEdge(source.id, target.id, input_index, partitioner, output.side_tag, len(self._graph.edges))
+        edge = StreamEdge(
+            source.id,
+            target.id,
+            input_index,
+            partitioner,
+            output.side_tag,
+            len(self._graph.edges),
+            None if output.partition is None else output.partition.id,
+            output.values_id,
+        )
         self._graph.edges.append(edge)
         source.out_edges.append(edge)
         target.in_edges.append(edge)

@@ -165,6 +165,8 @@ class SinkTransformation(PhysicalTransformation):
     """Where records leave."""
 
     def __init__(self, input: Transformation, name: str, operator: Any) -> None:
+        self.values_id = next(_ids)
+        """By which plans show the records of a keyed input without their keys."""
         super().__init__(name, operator, (input,), None)
 
 
@@ -182,6 +184,8 @@ class UnionTransformation(Transformation):
     def __init__(self, inputs: Sequence[Transformation]) -> None:
         if not inputs:
             raise InvalidProgramException("A union needs at least one stream, got none.")
+        self.values_ids = [next(_ids) for _ in inputs]
+        """By which plans show the records of each input without their keys."""
         super().__init__("Union", inputs, inputs[0].output_type)
 
 

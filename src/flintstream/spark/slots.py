@@ -314,6 +314,7 @@ def _start_slots(python_executable: str | None, groups: Iterable[list[tuple[int,
     """Runs in a Spark task: starts slot processes that outlive it, and gives the id of each."""
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
+    environment["python"] = python_executable or "python"  # What PyFlink's workers find there.
     for specs in groups:
         for slot, spec in specs:
             process = subprocess.Popen(

@@ -138,6 +138,8 @@ def test_schemas() -> None:
     assert ByteArraySchema().serialize(bytearray(b"a")) == b"a"
     assert RowFieldExtractorSchema(1).serialize(Row(1, b"k")) == b"k"
     assert RowFieldExtractorSchema(0).serialize(Row(None)) == b""
+    assert RowFieldExtractorSchema(0).serialize(None) == b""
+    assert RowFieldExtractorSchema(0) == RowFieldExtractorSchema(0) != RowFieldExtractorSchema(1)
     assert cloudpickle.loads(cloudpickle.dumps(Encoder.simple_string_encoder())).encode("a") == b"a\n"
     with pytest.raises(TypeError, match="strings, not 5"):
         SimpleStringSchema().serialize(5)
@@ -147,7 +149,7 @@ def test_schemas() -> None:
         ByteArraySchema().serialize("a")
     with pytest.raises(TypeError, match="must hold bytes"):
         RowFieldExtractorSchema(0).serialize(Row(1))
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="Field index must be non-negative, got: -1"):
         RowFieldExtractorSchema(-1)
 
 

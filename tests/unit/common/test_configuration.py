@@ -12,10 +12,12 @@ from flintstream.common import (
     Configuration,
     Duration,
     ExecutionConfig,
+    ExecutionMode,
     Time,
     load_configuration,
 )
 from flintstream.common.config_values import parse_duration, parse_memory_size
+from flintstream.common.deprecated_keys import present_settings
 
 
 def test_getters_convert_what_setters_kept() -> None:
@@ -227,3 +229,44 @@ def test_execution_config_defaults() -> None:
 def test_job_parameters_may_be_nested_in_the_file(tmp_path):
     (tmp_path / "flint.yaml").write_text("pipeline:\n  global-job-parameters:\n    a: 1\n    b.c: x\n")
     assert ExecutionConfig(load_configuration(tmp_path)).get_global_job_parameters() == {"a": "1", "b.c": "x"}
+
+
+def test_former_keys_are_read_where_the_present_one_is_not_set() -> None:
+    config = Configuration().set_string("state.backend.fs.checkpointdir", "/oldest")
+    assert config.get_string("execution.checkpointing.dir", None) == "/oldest"
+    config.set_string("state.checkpoints.dir", "/old")
+    assert config.get_string("execution.checkpointing.dir", None) == "/old"
+    config.set_string("execution.checkpointing.dir", "/new")
+    assert config.get_string("execution.checkpointing.dir", None) == "/new"
+    assert config.get_string("state.checkpoints.dir", None) == "/old"
+    assert config.contains_key("state.checkpoints.dir")
+
+
+def test_a_value_that_cannot_be_read_is_blamed_on_the_key_that_has_it() -> None:
+    config = Configuration().set_string("execution.buffer-timeout", "soon")
+    with pytest.raises(ValueError, match="'soon' of 'execution.buffer-timeout'"):
+        config.get_duration("execution.buffer-timeout.interval", None)
+
+
+def test_jobs_see_present_keys_only() -> None:
+    given = {"restart-strategy": "none", "state.backend": "rocksdb", "state.backend.type": "hashmap", "other": "1"}
+    assert present_settings(given) == {"restart-strategy.type": "none", "state.backend.type": "hashmap", "other": "1"}
+
+
+@pytest.mark.parametrize("text", ["[a, b]", "- a\n- b", "a;b"])
+def test_lists_in_yaml(text: str) -> None:
+    assert Configuration.parse_list_value(text) == ["a", "b"]
+    assert Configuration().set_string("k", text).get_list("k") == ["a", "b"]
+
+
+def test_execution_configs_are_equal_by_their_settings() -> None:
+    one, two = ExecutionConfig(), ExecutionConfig()
+    assert one == two
+    assert hash(one) == hash(two)
+    one.set_parallelism(12)
+    assert one != two
+    assert hash(one) != hash(two)
+    two.set_parallelism(12)
+    assert one == two
+    one.set_execution_mode(ExecutionMode.BATCH)
+    assert one != two

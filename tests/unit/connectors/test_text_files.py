@@ -166,9 +166,13 @@ def test_a_url_of_fsspec() -> None:
 
 
 @pytest.mark.parametrize("name", ["missing.txt", "missing/*.txt"])
-def test_a_missing_path_is_refused_at_once(tmp_path: Path, name: str) -> None:
+def test_a_path_need_not_be_there_before_the_job_starts(tmp_path: Path, name: str) -> None:
+    source = text_source(tmp_path / name)
     with pytest.raises(FileNotFoundError, match=str(tmp_path / name).replace("*", r"\*")):
-        text_source(tmp_path / name)
+        splits_of(source)
+    (tmp_path / "missing").mkdir()
+    (tmp_path / name.replace("*", "1")).write_text("a\n")
+    assert read_all(source) == ["a"]
 
 
 def test_watching_a_directory_reads_each_path_once(tmp_path: Path) -> None:

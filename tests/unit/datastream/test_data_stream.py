@@ -367,12 +367,14 @@ def test_the_plan(env: StreamExecutionEnvironment, pairs: DataStream) -> None:
     assert [(node["type"], node["parallelism"]) for node in nodes] == [
         ("Source: Collection Source", 1),
         ("Map", 3),
+        ("_stream_key_by_map_operator", 3),
         ("Keyed Aggregation", 2),
         ("Sink: Print to Std. Out", 2),
     ]
     assert [[p["ship_strategy"] for p in node.get("predecessors", [])] for node in nodes] == [
         [],
         ["REBALANCE"],
+        ["FORWARD"],
         ["HASH"],
         ["FORWARD"],
     ]

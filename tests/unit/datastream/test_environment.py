@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flintstream.common import Configuration, Types, WatermarkStrategy
+from flintstream.common import Configuration, Row, Types, WatermarkStrategy
 from flintstream.datastream import (
     CheckpointingMode,
     ParallelSourceFunction,
@@ -196,6 +196,26 @@ def test_from_collection(env: StreamExecutionEnvironment) -> None:
 def test_from_collection_converts_elements(env: StreamExecutionEnvironment) -> None:
     recorded = source(env.from_collection([("a", 1)], Types.ROW_NAMED(["k", "v"], [Types.STRING(), Types.INT()])))
     assert recorded.source._values[0]["k"] == "a"
+
+
+def test_integers_of_a_collection_wrap_at_any_depth(env: StreamExecutionEnvironment) -> None:
+    kind = Types.TUPLE([Types.LIST(Types.BYTE()), Types.MAP(Types.SHORT(), Types.ROW([Types.INT()]))])
+    stream = env.from_collection([([300, None], {43878: Row(2**31)})], kind)
+    assert source(stream).source._values == [([44, None], {-21658: Row(f0=-(2**31))})]
+    assert stream.get_type() == kind
+    with pytest.raises(TypeError, match="it holds -128 to 127"):
+        kind.coerce([([300], {})])
+    with pytest.raises(TypeError, match="from_collection: an element does not fit Long"):
+        env.from_collection([2**63], Types.LONG())
+
+
+def test_former_keys_reach_the_job(env: StreamExecutionEnvironment, cluster: Any) -> None:
+    env.configure(Configuration.from_dict({"state.backend": "rocksdb", "state.savepoints.dir": "/sp"}))
+    env.from_collection([1]).print()
+    env.execute()
+    _, settings = cluster.submitted[0]
+    assert settings.state_backend == "rocksdb"
+    assert settings.checkpoints.savepoint_directory == "/sp"
 
 
 def test_from_collection_is_a_copy(env: StreamExecutionEnvironment) -> None:

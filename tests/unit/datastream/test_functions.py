@@ -159,6 +159,8 @@ def test_slot_sharing_groups() -> None:
         SlotSharingGroup.builder("g").set_managed_memory_mb(3).build()
     with pytest.raises(ValueError, match="'g': cpu_cores must be greater than zero"):
         SlotSharingGroup.builder("g").set_cpu_cores(0)
+    with pytest.raises(ValueError, match="'g': the task heap memory should be positive"):
+        SlotSharingGroup.builder("g").set_task_heap_memory(MemorySize(0))
 
 
 def test_backends_and_storages() -> None:
@@ -176,6 +178,9 @@ def test_backends_and_storages() -> None:
     assert JobManagerCheckpointStorage().get_max_state_size() == 5 << 20
     with pytest.raises(ValueError, match="a URL with its scheme"):
         FileSystemCheckpointStorage("/c")
+    assert FileSystemCheckpointStorage("file:///c/d//").get_checkpoint_path() == "file:///c/d"
+    with pytest.raises(ValueError, match="cannot use the root directory"):
+        FileSystemCheckpointStorage("file:///")
     with pytest.raises(ValueError, match="max_state_size"):
         JobManagerCheckpointStorage(max_state_size=-1)
 

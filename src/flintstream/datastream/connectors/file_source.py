@@ -85,8 +85,6 @@ class FileSource(SplitBasedSource):
         self._split_bytes = split_bytes
         self.bounded = discovery_interval is None
         self.discovery_interval = discovery_interval
-        for path in self._paths:
-            check_exists(path)
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
@@ -112,6 +110,8 @@ class FileSource(SplitBasedSource):
     def discover(self, parallelism: int, known: frozenset[str]) -> Iterable[Split]:
         splits: dict[str, Split] = {}
         for path in self._paths:
+            if self.bounded:
+                check_exists(path)
             for file in find_files(path):
                 # The first part of a file has the path itself as its id: where it is known, so are all parts.
                 if file.path not in known and file.path not in splits:
@@ -179,6 +179,6 @@ class FileSourceBuilder:
         return self
 
     def build(self) -> FileSource:
-        """The source. A path that does not exist is refused here."""
+        """The source. Its files need not be there yet: a path that does not exist fails the job when it starts."""
         split_bytes = self._split_bytes if self._splitting else None
         return FileSource(self._format, self._paths, self._discovery_interval, split_bytes)
