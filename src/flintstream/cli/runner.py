@@ -19,6 +19,8 @@ from types import TracebackType
 
 from flintstream.common.environment_variables import environment_variables
 from flintstream.common.pyflink_alias import pyflink_alias
+from flintstream.common.tracebacks import is_internal_frame
+from flintstream.jobmaster.errors import JobEndedError
 from flintstream.runtime.user_code import import_entry
 
 __all__ = ["OVERRIDES_VARIABLE", "PLAN_ONLY_VARIABLE", "Program", "ProgramFailedError", "run_program"]
@@ -92,15 +94,13 @@ def _inherited_overrides() -> dict[str, str]:
 
 def _report(error: BaseException) -> str:
     """The traceback without the frames above the program: this module's and runpy's."""
+    if isinstance(error, JobEndedError):
+        return error.report()
     first: TracebackType | None = error.__traceback__
-    while first is not None and _above_program(first.tb_frame.f_code.co_filename):
+    while first is not None and is_internal_frame(first.tb_frame.f_code.co_filename):
         first = first.tb_next
     # A program that does not even compile has no frame of its own.
     return "".join(traceback.format_exception(type(error), error, first))
-
-
-def _above_program(file: str) -> bool:
-    return file in (__file__, runpy.__file__) or file.startswith(("<frozen runpy", "<frozen importlib"))
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.job_graph import build_job_graph
 from flintstream.graph.stream_graph import StreamGraph
 from flintstream.jobmaster.control import promise
+from flintstream.jobmaster.errors import show_failures_tidily
 from flintstream.jobmaster.job_master import JobMaster
 from flintstream.jobmaster.registry import registry
 from flintstream.jobmaster.settings import JobSettings
@@ -30,6 +31,7 @@ def submit(stream_graph: StreamGraph, settings: JobSettings) -> LocalJobClient:
     graph = ExecutionGraph(build_job_graph(stream_graph))
     spark = get_or_create_session(settings.configuration)
     master = JobMaster(graph, settings, spark)
+    show_failures_tidily()
     if not _running:
         # Registered after Spark's own, so that it runs before: jobs end while there still is a Spark.
         atexit.unregister(_cancel_all)

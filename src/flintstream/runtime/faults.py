@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import traceback
 from dataclasses import dataclass
 from operator import length_hint
-from types import TracebackType
 from typing import Any
 
-import flintstream
+from flintstream.common.tracebacks import tidy_traceback
 
-_PACKAGE = os.path.dirname(os.path.abspath(flintstream.__file__)) + os.sep
 _RECORD_REPR_LIMIT = 500
 
 
@@ -26,7 +23,7 @@ class Fault:
     record: str | None
     """The record at fault, as its repr; None where there is none (in `open`, `close`, a timer)."""
     traceback: str
-    """The user's traceback, from the first frame outside Flintstream."""
+    """The user's traceback, without the frames of Flintstream."""
     summary: str
     """The last line of the traceback."""
     exception: bytes | None = None
@@ -51,7 +48,9 @@ class Fault:
                 lines.append(f"Record at fault: {self.record}")
         else:
             lines.append(self.summary)
-        lines.append(self.traceback.rstrip())
+        told = self.traceback.rstrip()
+        if told != self.summary:
+            lines.append(told)
         return "\n".join(lines)
 
     def load_exception(self) -> BaseException | None:
@@ -92,7 +91,7 @@ def user_fault(error: BaseException, operator: str, subtask: int | None = None, 
             operator=operator,
             subtask=subtask,
             record=None if record is _NONE else short_repr(record),
-            traceback=user_traceback(error),
+            traceback=tidy_traceback(error),
             summary=_summary(error),
             exception=_pickled(error),
             permanent=isinstance(error, PermanentError),
@@ -130,14 +129,6 @@ def short_repr(record: Any) -> str:
     if len(text) > _RECORD_REPR_LIMIT:
         text = f"{text[:_RECORD_REPR_LIMIT]}… ({len(text)} characters)"
     return text
-
-
-def user_traceback(error: BaseException) -> str:
-    """The traceback from the first frame that is not Flintstream's own."""
-    frames: TracebackType | None = error.__traceback__
-    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_PACKAGE):
-        frames = frames.tb_next
-    return "".join(traceback.format_exception(type(error), error, frames or error.__traceback__))
 
 
 def _summary(error: BaseException) -> str:
