@@ -117,7 +117,7 @@ def session(tmp_path):
 def test_a_job_is_listed_saved_stopped_and_goes_on_where_it_was(session):
     first = session.run("first")
     header, line = session.flint("list").splitlines()
-    assert header.split() == ["JOB", "NAME", "STATUS", "STARTED", "DURATION"]
+    assert header.split() == ["JOB", "NAME", "STATUS", "STARTED", "DURATION", "PARALLELISM", "PID", "PROGRAM"]
     job_id, *_ = line.split()
     assert "numbers and sums" in line and "RUNNING" in line
 

@@ -52,10 +52,24 @@ def list_jobs(running: bool, everything: bool) -> None:
     if not jobs:
         click.echo("There are no jobs." if everything else "No jobs are running.")
         return
-    table = make_table("JOB", "NAME", "STATUS", "STARTED", "DURATION", right=("DURATION",))
+    columns = ("JOB", "NAME", "STATUS", "STARTED", "DURATION", "PARALLELISM", "PID", "PROGRAM")
+    table = make_table(*columns, right=("DURATION", "PARALLELISM", "PID"))
     for job in jobs:
-        table.add_row(job.file.job_id, job.file.name, job.status, moment(job.file.started), duration(job.seconds))
+        file = job.file
+        table.add_row(
+            file.job_id,
+            file.name,
+            job.status,
+            moment(file.started),
+            duration(job.seconds),
+            str(file.parallelism or "?"),
+            str(file.pid),
+            file.program or "interactive",
+        )
     print_table(table)
+    for job in jobs:
+        if job.file.failure is not None:
+            click.echo(f"{job} is {job.status}: {job.file.failure}", err=True)
 
 
 @click.command()

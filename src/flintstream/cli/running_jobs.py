@@ -100,7 +100,8 @@ def choose_job(text: str) -> Job:
             raise RegistryError(f"{text!r} may be any of these jobs: {_enumerate(matches)}.")
     over = [job for job in jobs if job.ended and text in (job.file.job_id, job.file.name)]
     if over:
-        raise RegistryError(f"job {over[-1]} is {over[-1].status}.")
+        last = over[-1]
+        raise RegistryError(f"job {last} is {last.status}" + (f": {last.file.failure}" if last.file.failure else "."))
     there_are = f"there are: {_enumerate(running)}" if running else "no jobs are running"
     raise RegistryError(f"no running job has an id or a name that begins with {text!r}; {there_are}.")
 

@@ -21,7 +21,7 @@ class JobFailed(Exception):
     """The attempt has failed, for a reason that can be told."""
 
     def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.summary)
+        super().__init__(fault.headline)
         self.fault = fault
 
 

@@ -71,6 +71,8 @@ class JobMaster:
         self._deliveries = Deliveries(self.progress, settings.checkpoints.enabled, lambda: self._control.cancelled)
         self._source_factory = SourceFactory(self._source_directory(), settings.checkpoints.enabled)
         self.attempt: JobAttempt | None = None
+        self.failure: str | None = None
+        """Why the job has failed, in one line, if it has."""
         self._stopped: JobStopped | None = None
         """The savepoint with which the job stops, if it was told to. From then on it restores nothing else."""
         self._started = time.time()
@@ -103,7 +105,7 @@ class JobMaster:
         request = SavepointRequest(place, stop or drain, drain)
         self._control.request(request)
         if self.status in _ENDED:
-            self._control.refuse_requests(f"the job is {self.status.name}")
+            self._control.refuse_requests(self._end())
         return request.result
 
     def join(self, timeout: float | None = None) -> None:
@@ -119,6 +121,14 @@ class JobMaster:
         """The accumulators' values so far."""
         values = {} if self.attempt is None else self.attempt.accumulators
         return {name: value.get_local_value() for name, value in values.items()}
+
+    @property
+    def parallelism(self) -> int:
+        """The greatest number of subtasks that an operator has."""
+        return max(vertex.parallelism for vertex in self._graph.job_graph.vertices)
+
+    def _end(self) -> str:
+        return f"the job is {self.status.name}" + ("" if self.failure is None else f": {self.failure}")
 
     # --- the job's life ---
 
@@ -137,13 +147,15 @@ class JobMaster:
             steps,
             f"job '{self.settings.job_name}' ({self.job_id}) is {last.name}; not all it has left could be removed",
         )
-        self._set_status(last)
         failure = outcome if isinstance(outcome, BaseException) else None
+        if isinstance(failure, JobExecutionError):
+            self.failure = failure.fault.headline
+        self._set_status(last)
         if self._stopped is not None and failure is None:
             self._stopped.request.result.set_result(self._stopped.location)
         elif self._stopped is not None:
             self._stopped.request.result.set_exception(_not_ended(self._stopped.location, failure))
-        self._control.refuse_requests(f"the job is {last.name}")
+        self._control.refuse_requests(self._end())
         if failure is None:
             self.result.set_result(outcome)  # type: ignore[arg-type]
         else:

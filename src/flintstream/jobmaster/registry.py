@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import socket
 import stat
+import sys
 import tempfile
 import threading
 import time
@@ -57,9 +59,14 @@ class JobFile:
     """In seconds since 1970."""
     socket: str
     """Where its driver listens."""
+    program: str = ""
+    """The script with its arguments; empty for an interactive one."""
+    parallelism: int = 0
     status: str | None = None
     """The last state of a job that has ended; a running one is asked."""
     ended: float | None = None
+    failure: str | None = None
+    """Why it has failed, in one line, if it has."""
 
     @property
     def alive(self) -> bool:
@@ -175,6 +182,8 @@ class JobRegistry:
             socket.gethostname(),
             time.time(),
             str(self._server.path),
+            _program(),
+            master.parallelism,
         )
         path = self._write(job)
         if path in self._ended:
@@ -188,7 +197,9 @@ class JobRegistry:
             if entry is None:
                 return
             # First the file: who finds nobody listening takes a job that has not ended for one whose driver is gone.
-            self._ended.append(self._write(replace(entry[1], status=master.status.name, ended=time.time())))
+            self._ended.append(
+                self._write(replace(entry[1], status=master.status.name, ended=time.time(), failure=master.failure))
+            )
             if len(self._ended) > ENDED_KEPT:
                 self._ended.popleft().unlink(missing_ok=True)
             if not self._jobs and self._server is not None:
@@ -271,6 +282,13 @@ class _Server:
             return {"result": self._answer(json.loads(line))}
         except Exception as error:
             return {"error": str(error) or type(error).__name__}
+
+
+def _program() -> str:
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    if file is None or hasattr(sys.modules.get("builtins"), "__IPYTHON__"):
+        return ""
+    return shlex.join([os.path.abspath(file), *sys.argv[1:]])
 
 
 def _make_private(directory: Path) -> Path:

@@ -32,6 +32,8 @@ class FakeJobMaster:
         self.job_id = JobID(job_id)
         self.settings = SimpleNamespace(job_name=name)
         self.status = JobStatus.RUNNING
+        self.parallelism = 3
+        self.failure: str | None = None
         self.result: Future[None] = Future()
         self.savepoints: list[tuple[str | None, bool, bool]] = []
         self.fails_with: Exception | None = None
@@ -94,7 +96,7 @@ def listed(*options: str) -> list[list[str]]:
     result = flint("list", *options)
     assert result.exit_code == 0, result.output
     rows = [re.split(r"\s{2,}", line.strip()) for line in result.output.splitlines()]
-    assert rows[0] == ["JOB", "NAME", "STATUS", "STARTED", "DURATION"]
+    assert rows[0] == ["JOB", "NAME", "STATUS", "STARTED", "DURATION", "PARALLELISM", "PID", "PROGRAM"]
     return [row[:3] for row in rows[1:]]
 
 
@@ -117,6 +119,31 @@ def test_jobs_that_have_not_started_or_have_ended_are_listed_when_asked_for(star
     assert [row[1:] for row in listed()] == [["new", "CREATED"], ["running", "RUNNING"]]
     assert [row[1] for row in listed("-r")] == ["running"]
     assert [row[1:] for row in listed("-a")] == [["new", "CREATED"], ["running", "RUNNING"], ["done", "FINISHED"]]
+
+
+def test_jobs_of_one_name_are_told_apart(start, monkeypatch):
+    main = SimpleNamespace(__file__="/programs/count words.py")
+    monkeypatch.setattr(sys, "argv", ["count words.py", "--input", "a"])
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    start("words")
+    monkeypatch.setattr(sys, "argv", ["count words.py", "--input", "b"])
+    start("words")
+    del main.__file__
+    start("words")
+    lines = flint("list").output.splitlines()[1:]
+    shown = [re.split(r"\s{2,}", line.strip())[5:] for line in lines]
+    program, pid = "'/programs/count words.py' --input", str(os.getpid())
+    assert shown == [["3", pid, f"{program} a"], ["3", pid, f"{program} b"], ["3", pid, "interactive"]]
+
+
+def test_why_a_job_has_failed_is_told(start):
+    start("goes on")
+    master = start("parses")
+    master.failure = "operator 'Map': ValueError: no number"
+    master.end(JobStatus.FAILED)
+    told = f"'parses' ({master.job_id}) is FAILED: operator 'Map': ValueError: no number"
+    assert told in flint("list", "-a").output
+    assert told in flint("stop", "parses").output
 
 
 def test_nothing_to_list_is_no_error(directory):

@@ -155,6 +155,23 @@ def test_what_no_restart_can_mend_ends_the_job(monkeypatch):
     assert master.restarts == 0
 
 
+@pytest.mark.parametrize("asked", ["before", "after"])
+def test_whoever_asks_a_failed_job_for_a_savepoint_learns_why_it_has_failed(monkeypatch, tmp_path, asked):
+    master = make_master()
+    requests = []
+
+    def fail() -> None:
+        if asked == "before":
+            requests.append(master.savepoint(str(tmp_path), stop=True))
+        raise JobFailed(Fault("Parse", 0, "'x'", "…", "ValueError: no number"))
+
+    play(master, monkeypatch, fail)
+    if asked == "after":
+        requests.append(master.savepoint(str(tmp_path), stop=True))
+    with pytest.raises(RuntimeError, match="the job is FAILED: operator 'Parse': ValueError: no number"):
+        requests[0].result(0)
+
+
 def test_a_job_ends_although_nobody_reads_what_it_has_collected(monkeypatch):
     master = make_master()
     collector = master.collector("records")
