@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import subprocess
 import time
 from pathlib import Path
@@ -18,10 +19,12 @@ START_SECONDS = 60.0
 
 
 class StandaloneCluster:
-    """A standalone master and workers with one core each."""
+    """A standalone master and workers with one core each, for those who know its secret."""
 
     def __init__(self, directory: Path, workers: int) -> None:
         self._directory = directory
+        self.secret = secrets.token_hex(16)
+        authentication = "-Dspark.authenticate=true -Dspark.network.crypto.enabled=true"
         self._home = Path(_find_spark_home())
         self._processes: list[psutil.Popen] = []
         self.environment = {
@@ -31,7 +34,8 @@ class StandaloneCluster:
             "SPARK_LOCAL_IP": HOST,
             "SPARK_NO_DAEMONIZE": "1",
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": os.environ.get("SPARK_SUBMIT_OPTS", ""),
+            "SPARK_DAEMON_JAVA_OPTS": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {authentication} "
+            f"-Dspark.authenticate.secret={self.secret}",
             "SPARK_LOCAL_DIRS": str(directory / "local"),
         }
         try:

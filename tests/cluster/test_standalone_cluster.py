@@ -60,9 +60,11 @@ def start(cluster, python, module):
     """Starts the program on the cluster, and sees to it that it ends."""
     drivers = []
 
-    def start(*arguments):
+    def start(*arguments, encrypted=False):
+        security = "flint.network.encryption=true" if encrypted else "spark.authenticate=true"
         command = [*FLINT, "-D", f"spark.master={cluster.url}", "-D", "spark.executor.memory=512m"]
         command += ["-D", f"spark.executor.extraJavaOptions={os.environ.get('SPARK_SUBMIT_OPTS', '')}"]
+        command += ["-D", f"spark.authenticate.secret={cluster.secret}", "-D", security]
         command += ["-D", "spark.executor.cores=1", str(PROGRAM), str(module), *map(str, arguments)]
         environment = {**cluster.environment, "PYSPARK_PYTHON": str(python)}
         driver = subprocess.Popen(
@@ -107,7 +109,8 @@ def given_locally(spark, module, capsys, monkeypatch):
 
 
 def test_a_keyed_job_runs_on_two_executors_and_gives_what_it_gives_locally(start, given_locally):
-    result = ended(start())
+    """All that goes between the machines is encrypted."""
+    result = ended(start(encrypted=True))
     slots = result.pop("slots")
     assert len(slots) == 2
     homes = {Path(slot["cwd"]).parts[-3:] for slot in slots}

@@ -83,6 +83,13 @@ CHECKPOINT_PERMISSIONS = FlintOption(
     "who may read checkpoints and savepoints in a directory: `owner` (0600, directories 0700), `group` (0640, 0750), or "
     "what the `umask` leaves",
 )
+NETWORK_ENCRYPTION = FlintOption(
+    "flint.network.encryption",
+    parse_boolean,
+    "`false`",
+    "whether all that goes between the machines of a job is encrypted, see "
+    "[deployment](deployment.md#who-may-connect-and-what-is-encrypted)",
+)
 JOB_ID = FlintOption("flint.job-id", _job_id, "a new one", "the id of the job: 32 hexadecimal digits")
 PROGRESS = FlintOption(
     "flint.progress", parse_boolean, "`true`", "whether a terminal shows the live line; or `FLINT_PROGRESS=0`"
@@ -99,6 +106,7 @@ FLINT_OPTIONS: tuple[FlintOption[Any], ...] = (
     EPOCH_LEAST_INTERVAL,
     MAX_MEMORY_STATE_SIZE,
     CHECKPOINT_PERMISSIONS,
+    NETWORK_ENCRYPTION,
     JOB_ID,
     PROGRESS,
     SPARK_LOG_LEVEL,

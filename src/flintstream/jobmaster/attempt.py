@@ -29,6 +29,7 @@ from flintstream.runtime.faults import Fault, engine_fault, user_fault
 from flintstream.runtime.operators.sinks import SparkWriterOperator
 from flintstream.runtime.protocol import EpochReport, SnapshotDone, SnapshotFailed
 from flintstream.runtime.user_code import pickle_operators
+from flintstream.spark.encryption import is_encrypted
 from flintstream.spark.epoch import EpochRunner
 from flintstream.spark.slots import SlotError, SlotPool
 from flintstream.spark.spool_frame import spool_frame
@@ -100,6 +101,7 @@ class JobAttempt:
             self._on_failure,
             self._settings.python_executable,
             self._on_message,
+            is_encrypted(self._settings.configuration),
         )
         count = graph.slots_count
         self._progress.phase(f"starting {count} slot{'' if count == 1 else 's'}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 import secrets
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 
-from flintstream.common.config_values import parse_boolean
+from flintstream.common.flint_options import NETWORK_ENCRYPTION
 from flintstream.runtime.connections import Credentials
 
-ENCRYPTION = "flint.network.encryption"
 _LIFE = datetime.timedelta(days=3650)
 _CLOCKS_DIFFER = datetime.timedelta(days=30)
 
@@ -23,16 +23,16 @@ _RPC_TLS = "spark.ssl.rpc.enabled"
 """Spark's other way to encrypt its connections; either will do."""
 
 
-class EncryptionError(ValueError):
-    """What is said about encryption cannot be done; the message names the settings."""
+class EncryptionError(RuntimeError):
+    """Connections cannot be encrypted as the job wants it; the message names the settings."""
 
 
 def is_encrypted(config: Mapping[str, str]) -> bool:
     """Whether a job's configuration wants all that goes between machines to be encrypted."""
-    return parse_boolean(config.get(ENCRYPTION, "false"), ENCRYPTION)
+    return NETWORK_ENCRYPTION.of(config) or False
 
 
-def encrypting_settings(given: Mapping[str, str], master: str) -> dict[str, str]:
+def encrypting_settings(given: Mapping[str, str]) -> dict[str, str]:
     """The settings of a new Spark session of which all connections between machines are encrypted.
 
     Refuses settings of the user's that say otherwise.
@@ -43,13 +43,8 @@ def encrypting_settings(given: Mapping[str, str], master: str) -> dict[str, str]
     for key in settings:
         if given.get(key) is not None and not _is_true(given[key]):
             raise EncryptionError(
-                f"{ENCRYPTION} is true, and {key} is {given[key]!r}: leave {key} out, or set it to true"
+                f"{NETWORK_ENCRYPTION.key} is true, and {key} is {given[key]!r}: leave {key} out, or set it to true"
             )
-    if master.startswith("spark://") and not given.get("spark.authenticate.secret"):
-        raise EncryptionError(
-            f"{ENCRYPTION} is true, and a standalone cluster needs a secret that its master and workers know: set "
-            "spark.authenticate=true and spark.authenticate.secret there, and spark.authenticate.secret here"
-        )
     return settings
 
 
@@ -60,8 +55,16 @@ def check_encrypted(setting: Callable[[str], str | None]) -> None:
         wanted = [key for key in wanted if key != "spark.network.crypto.enabled"]
     if wanted:
         raise EncryptionError(
-            f"{ENCRYPTION} is true, and the Spark session was started without {', '.join(wanted)}: start it with "
-            f"{' '.join(f'{key}=true' for key in wanted)}, or let Flintstream start it"
+            f"{NETWORK_ENCRYPTION.key} is true, and the Spark session was started without {', '.join(wanted)}: start it "
+            f"with {' '.join(f'{key}=true' for key in wanted)}, or let Flintstream start it"
+        )
+
+
+def require_package() -> None:
+    """Refuses to go on without the package that makes certificates."""
+    if find_spec("cryptography") is None:
+        raise EncryptionError(
+            f"{NETWORK_ENCRYPTION.key} needs the package cryptography on the driver: pip install 'flintstream[encryption]'"
         )
 
 
@@ -73,15 +76,11 @@ def new_credentials(encrypted: bool = False) -> Credentials:
 
 def _certificate() -> tuple[str, str]:
     """A certificate that only this job's sides trust, and its private key, as PEM."""
-    try:
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes, serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.x509.oid import NameOID
-    except ImportError as error:
-        raise EncryptionError(
-            f"{ENCRYPTION} needs the package cryptography on the driver: pip install 'flintstream[encryption]'"
-        ) from error
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"flint-{secrets.token_hex(8)}")])
     now = datetime.datetime.now(datetime.timezone.utc)

@@ -5,8 +5,9 @@ Starting is done once a process. What is set here and why:
 - the JVM only moves blocks, so its heap is small; the records live in Python;
 - it says nothing on stderr unless asked (``flint.spark.log-level``, ``FLINT_SPARK_LOG``);
 - it leaves nothing in the user's directory: all it writes goes to one temporary directory, removed at exit;
-- a local one listens on the loopback interface only, and talks to Python over Unix sockets in a private
-  directory.
+- a local one listens on the loopback interface only, to those who know a random secret, and talks to Python over Unix
+  sockets in a private directory;
+- what goes between machines is encrypted if the job wants that (``flint.network.encryption``).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pyspark.sql import SparkSession
 
 from flintstream.common.environment_variables import environment_variables
 from flintstream.common.flint_options import SPARK_LOG_LEVEL
+from flintstream.spark.encryption import check_encrypted, encrypting_settings, is_encrypted, require_package
 from flintstream.spark.java import create_launcher, find_java
 
 __all__ = [
@@ -73,6 +75,8 @@ _LOCAL_DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.python.unix.domain.socket.enabled": "true",
+    # With a secret that Spark makes up: other users of the machine reach the loopback interface too.
+    "spark.authenticate": "true",
 }
 
 # What an epoch's plan needs; on the job's own session, so that the user's queries keep their settings.
@@ -107,16 +111,21 @@ def get_or_create_session(config: Mapping[str, str] | None = None) -> SparkSessi
 
     ``config`` is the job's configuration; its ``spark.*`` keys are given to a new session and override every
     default here.
-    Raises :class:`SessionError` for a session that cannot run jobs, and
+    Raises :class:`SessionError` for a session that cannot run jobs,
+    :class:`~flintstream.spark.encryption.EncryptionError` for one that is to encrypt and does not, and
     :class:`~flintstream.spark.java.JavaNotFoundError` where no Java is installed.
     """
     config = config or {}
+    if is_encrypted(config):
+        require_package()
     with _lock:
         spark = _existing_session()
         if spark is None:
             spark = _start_session(config)
     _use_this_python(spark.sparkContext)
     check_session(spark)
+    if is_encrypted(config) and not is_local(spark):
+        check_encrypted(spark.sparkContext.getConf().get)
     return spark
 
 
@@ -201,6 +210,8 @@ def _settings(config: Mapping[str, str], work: Path) -> dict[str, str]:
         settings["spark.python.unix.domain.socket.dir"] = str(sockets)
         if len(os.fsencode(sockets)) > _LONGEST_SOCKET_DIRECTORY:
             settings["spark.python.unix.domain.socket.enabled"] = "false"
+    elif is_encrypted(config):
+        settings.update(encrypting_settings(given))
     settings.update(given)
     options = [_logging_options(config), f"-Djava.io.tmpdir={work}"]
     if _is_local_master(master):

@@ -8,12 +8,12 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 
 import pytest
+from tests.forwarder import Forwarder
 
 from flintstream.runtime.connections import ConnectionListener, Credentials, connect, received
 from flintstream.runtime.tls import TlsConnection
@@ -26,35 +26,6 @@ LONG = 30.0
 @pytest.fixture(scope="module")
 def credentials() -> Credentials:
     return new_credentials(encrypted=True)
-
-
-class Forwarder:
-    """Stands between the two sides, and keeps all that goes by."""
-
-    def __init__(self, target: tuple[str, int]) -> None:
-        self.seen = bytearray()
-        self._target = target
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.address: tuple[str, int] = self._listening.getsockname()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listening.accept()
-                far = socket.create_connection(self._target)
-                for source, target in ((near, far), (far, near)):
-                    threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
-
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError), source:
-            while data := source.recv(1 << 16):
-                self.seen += data
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
-
-    def close(self) -> None:
-        self._listening.close()
 
 
 class Listening:

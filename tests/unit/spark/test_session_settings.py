@@ -9,7 +9,8 @@ import pytest
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
-from flintstream.spark import session
+from flintstream.spark import encryption, session
+from flintstream.spark.encryption import EncryptionError
 from flintstream.spark.session import SessionError, check_session, is_local
 
 
@@ -116,3 +117,55 @@ def test_a_jvm_that_spark_submit_has_started_needs_no_java(monkeypatch: pytest.M
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setenv("PATH", "")
     assert session._jvm_environment() == {}
+
+
+# --- authentication and encryption ---
+
+ENCRYPTED = {"flint.network.encryption": "true"}
+CLUSTER = {"spark.master": "spark://host:7077"}
+
+
+def test_a_local_session_wants_a_secret_unless_the_user_says_otherwise(tmp_path: Path) -> None:
+    assert session._settings({}, tmp_path)["spark.authenticate"] == "true"
+    assert session._settings({"spark.authenticate": "false"}, tmp_path)["spark.authenticate"] == "false"
+    assert "spark.authenticate" not in session._settings(CLUSTER, tmp_path), (
+        "a cluster's secret is for its owner to set"
+    )
+
+
+def test_one_setting_encrypts_what_spark_sends_between_machines(tmp_path: Path) -> None:
+    settings = session._settings({**CLUSTER, **ENCRYPTED}, tmp_path)
+    encrypted = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
+    assert [settings[key] for key in encrypted] == ["true"] * 3
+    assert not {*encrypted} & session._settings(CLUSTER, tmp_path).keys()
+    local = session._settings({**ENCRYPTED, "spark.master": "local[2]"}, tmp_path)
+    assert "spark.network.crypto.enabled" not in local, "nothing leaves the machine"
+
+
+def test_sparks_other_way_to_encrypt_will_do_too(tmp_path: Path) -> None:
+    settings = session._settings({**CLUSTER, **ENCRYPTED, "spark.ssl.rpc.enabled": "true"}, tmp_path)
+    assert "spark.network.crypto.enabled" not in settings
+    assert settings["spark.io.encryption.enabled"] == "true"
+
+
+@pytest.mark.parametrize("key", ["spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled"])
+def test_settings_that_contradict_encryption_are_refused(tmp_path: Path, key: str) -> None:
+    with pytest.raises(EncryptionError, match=rf"flint\.network\.encryption is true, and {key} is 'false'"):
+        session._settings({**CLUSTER, **ENCRYPTED, key: "false"}, tmp_path)
+
+
+def test_a_session_that_was_started_without_encryption_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    half = FakeSession("spark://host:7077", spark_authenticate="true", spark_io_encryption_enabled="true")
+    monkeypatch.setattr(session, "_existing_session", lambda: half)
+    monkeypatch.setattr(session, "check_session", lambda spark: None)
+    assert session.get_or_create_session({}) is half
+    with pytest.raises(EncryptionError, match=r"was started without spark\.network\.crypto\.enabled: start it with"):
+        session.get_or_create_session(ENCRYPTED)
+    half.sparkContext.getConf().set("spark.ssl.rpc.enabled", "true")
+    assert session.get_or_create_session(ENCRYPTED) is half
+
+
+def test_encryption_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encryption, "find_spec", lambda name: None)
+    with pytest.raises(EncryptionError, match=r"pip install 'flintstream\[encryption\]'"):
+        session.get_or_create_session(ENCRYPTED)
