@@ -9,7 +9,7 @@ import copy
 import datetime
 from abc import ABC
 from array import array
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from enum import Enum
 from typing import Any, NoReturn
 
@@ -30,6 +30,7 @@ __all__ = [
     "BasicType",
     "BasicTypeInfo",
     "DateTypeInfo",
+    "DecimalTypeInfo",
     "InstantTypeInfo",
     "SqlTimeTypeInfo",
     "TimeTypeInfo",
@@ -41,6 +42,7 @@ __all__ = [
 _EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
 _EPOCH = datetime.datetime(1970, 1, 1)
 _NONE = type(None)
+_DIGITS = Context(prec=100, rounding=ROUND_HALF_UP)
 
 
 class TypeInformation(ABC):  # noqa: B024 - the base of all types, made by Types
@@ -347,6 +349,42 @@ class _DecimalTypeInfo(BasicTypeInfo):
             except InvalidOperation:
                 self._refuse(value, "it is no number")
         return self._refuse(value)
+
+
+class DecimalTypeInfo(_DecimalTypeInfo):
+    """A decimal number of at most so many digits, rounded to so many behind the point; what `DataTypes.DECIMAL` means.
+
+    Example::
+
+        >>> DecimalTypeInfo(4, 1).coerce([Decimal("1.25")])
+        [Decimal('1.3')]
+    """
+
+    def __init__(self, precision: int, scale: int) -> None:
+        super().__init__(BasicType.BIG_DEC)
+        self.precision = precision
+        self.scale = scale
+
+    def coerce(self, values: list[Any]) -> list[Any]:
+        return [self._fitting(value) for value in super().coerce(values)]
+
+    def fit(self, value: Decimal) -> Decimal | None:
+        """The number, rounded half up; None where it has too many digits."""
+        try:
+            rounded = _DIGITS.quantize(value, Decimal(1).scaleb(-self.scale))
+        except InvalidOperation:
+            return None
+        return rounded if rounded.adjusted() < self.precision - self.scale or not rounded else None
+
+    def _fitting(self, value: Decimal) -> Decimal:
+        fitting = self.fit(value)
+        return self._refuse(value, "it has too many digits") if fitting is None else fitting
+
+    def _identity(self) -> tuple[Any, ...]:
+        return self._basic_type, self.precision, self.scale
+
+    def __repr__(self) -> str:
+        return f"DECIMAL({self.precision}, {self.scale})"
 
 
 class InstantTypeInfo(BasicTypeInfo):

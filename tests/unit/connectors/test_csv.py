@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import pickle
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from flintstream.datastream.formats.csv import (
     CsvSchema,
     CsvSchemaBuilder,
 )
+from flintstream.table import DataTypes
 
 from .reading import check_resume, read_all, splits_of
 
@@ -165,8 +168,8 @@ def test_the_builder() -> None:
         people().set_any_property_name("rest")
     with pytest.raises(ValueError, match="no columns"):
         CsvReaderFormat.for_schema(CsvSchema.builder().build())
-    with pytest.raises(NotImplementedError):
-        CsvBulkWriters.for_schema(schema)
+    with pytest.raises(TypeError, match="expected a CsvSchema"):
+        CsvBulkWriters.for_schema(more)  # type: ignore[arg-type]
 
 
 def test_array_separators_of_the_schema(tmp_path: Path) -> None:
@@ -197,3 +200,73 @@ def test_messages() -> None:
     assert lenient.build().deserialize(b"#1,2,3") is None
     with pytest.raises(TypeError, match="a type of rows"):
         CsvRowDeserializationSchema.Builder(Types.STRING())
+
+
+def message(kind: Any, value: Any) -> tuple[bytes, Any]:
+    """A value between two texts as a message, and what is read from that again."""
+    row_type = Types.ROW([Types.STRING(), kind, Types.STRING()])
+    builders = (CsvRowSerializationSchema.Builder(row_type), CsvRowDeserializationSchema.Builder(row_type))
+    to_bytes, to_row = (
+        builder.set_escape_character("*")  # type: ignore[attr-defined]
+        .set_quote_character("'")
+        .set_array_element_delimiter(":")
+        .set_field_delimiter(";")
+        .build()
+        for builder in builders
+    )
+    written = pickle.loads(pickle.dumps(to_bytes)).serialize(Row("BEGIN", value, "END"))
+    return written, to_row.deserialize(written)[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (Types.STRING(), "123'4*", "'123''4**'"),
+        (Types.STRING(), "a;b'c", "'a;b''c'"),
+        (Types.STRING(), "null", "null"),
+        (Types.INT(), 12, "12"),
+        (Types.DOUBLE(), 3e38, "3.0E38"),
+        (Types.ROW([Types.STRING(), Types.STRING()]), Row(f0="1", f1="hello world"), "'1:hello world'"),
+        (Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.DOUBLE()]), Row(a=1, b=0.5), "'1:0.5'"),
+        (Types.TUPLE([Types.INT(), Types.BOOLEAN()]), (1, True), "'1:true'"),
+        (Types.LIST(Types.INT()), [1, 2], "'1:2'"),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), b"abc", "YWJj"),
+    ],
+)
+def test_nested_rows_and_quotes_in_messages(kind: Any, value: Any, text: str) -> None:
+    assert message(kind, value) == (f"BEGIN;{text};END\n".encode(), value)
+
+
+def test_a_nested_row_with_too_few_fields() -> None:
+    row_type = Types.ROW([Types.ROW([Types.INT(), Types.INT()])])
+    with pytest.raises(ValueError, match=r"column 'f0': '1' has 1 parts, and RowTypeInfo.* has 2 fields"):
+        CsvRowDeserializationSchema.Builder(row_type).build().deserialize(b"1")
+
+
+def test_files_are_written_by_the_schema(tmp_path: Path) -> None:
+    schema = (
+        CsvSchema.builder()
+        .add_number_column("price", DataTypes.DECIMAL(5, 2))
+        .add_array_column("sizes", ":", DataTypes.INT())
+        .add_string_column("name")
+        .set_use_header()
+        .set_null_value("-")
+        .build()
+    )
+    stream = io.BytesIO()
+    writer: Any = pickle.loads(pickle.dumps(CsvBulkWriters.for_schema(schema))).create(stream)
+    for record in (Row(Decimal("1.005"), [1, 2], "a, b"), (None, [], "x" * 25), {"price": 2, "name": None}):
+        writer.add_element(record)
+    writer.finish()
+    text = f'price,sizes,name\n1.01,1:2,"a, b"\n-,,"{"x" * 25}"\n2.00,-,-\n'
+    assert stream.getvalue().decode() == text
+    (tmp_path / "a.csv").write_text(text)
+    source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(tmp_path)).build()
+    rows = read_all(source)
+    assert plain(rows)[0] == (Decimal("1.01"), [1, 2], "a, b")
+    assert plain(rows)[2] == (Decimal("2.00"), None, None)
+
+
+def test_a_decimal_that_does_not_fit_is_none_as_in_flink(tmp_path: Path) -> None:
+    schema = CsvSchema.builder().add_number_column("n", DataTypes.DECIMAL(3, 1))
+    assert plain(read_all(csv_source(tmp_path / "a.csv", schema, "12345.6\n12.34\n"))) == [(None,), (Decimal("12.3"),)]

@@ -19,7 +19,13 @@ from flintstream.common.serialization import BulkWriterFactory
 from flintstream.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
 from flintstream.datastream.formats import parquet_writers
 from flintstream.datastream.formats.avro import AvroSchema
-from flintstream.datastream.formats.parquet import AvroParquetWriters, ParquetBulkWriters, ParquetFormat
+from flintstream.datastream.formats.parquet import (
+    AvroParquetWriters,
+    ParquetBulkWriters,
+    ParquetColumnarRowInputFormat,
+    ParquetFormat,
+)
+from flintstream.table import DataTypes
 from flintstream.testing import OneInputOperatorHarness
 
 from .reading import read_all
@@ -201,7 +207,7 @@ def test_avro_schemas() -> None:
 def test_what_is_refused() -> None:
     row_type = Types.ROW([Types.INT()])
     for call, named in (
-        (lambda: ParquetBulkWriters.for_row_type(None), "row_type must be made by Types.ROW_NAMED"),
+        (lambda: ParquetBulkWriters.for_row_type(None), "row_type must be made by DataTypes.ROW or Types.ROW_NAMED"),
         (lambda: ParquetBulkWriters.for_row_type(Types.ROW([Types.PICKLED_BYTE_ARRAY()])), "cannot be a column"),
         (lambda: ParquetBulkWriters.for_arrow_schema({"id": "int"}), "expected a pyarrow.Schema"),
         (lambda: ParquetBulkWriters.for_arrow_schema(pa.schema([]), compression="zip"), "unknown compression 'zip'"),
@@ -226,3 +232,28 @@ def test_what_is_refused() -> None:
     ):
         with pytest.raises((TypeError, ValueError), match=named):
             call()
+
+
+def test_data_types_of_tables(tmp_path: Path) -> None:
+    row_type = DataTypes.ROW(
+        [
+            DataTypes.FIELD("id", DataTypes.INT().not_null()),
+            DataTypes.FIELD("price", DataTypes.DECIMAL(6, 2)),
+            DataTypes.FIELD("at", DataTypes.TIMESTAMP_LTZ(3)),
+            DataTypes.FIELD("tags", DataTypes.ARRAY(DataTypes.STRING())),
+        ]
+    )
+    factory = ParquetBulkWriters.for_row_type(row_type)
+    table = written(
+        factory, [Row(1, decimal.Decimal("1.005"), Instant.of_epoch_milli(1500), ["a"]), (2, None, None, [])]
+    )
+    assert table.schema.field("price").type == pa.decimal128(6, 2)
+    assert [column.nullable for column in table.schema] == [False, True, True, True]
+    assert table.column("price").to_pylist() == [decimal.Decimal("1.01"), None]
+    with pytest.raises(ValueError, match="column 'id' cannot be null"):
+        written(factory, [(None, None, None, [])])
+    pq.write_table(table, tmp_path / "a.parquet")
+    format = ParquetColumnarRowInputFormat(row_type, Configuration(), 10, True, False)
+    rows = read_all(FileSource.for_bulk_file_format(format, str(tmp_path)).build())
+    assert rows[0] == Row(id=1, price=decimal.Decimal("1.01"), at=Instant.of_epoch_milli(1500), tags=["a"])
+    assert rows[1] == Row(id=2, price=None, at=None, tags=[])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from flintstream.common.basic_typeinfo import DecimalTypeInfo
 from flintstream.common.typeinfo import (
     BasicType,
     BasicTypeInfo,
@@ -55,6 +56,8 @@ def arrow_type(type_info: TypeInformation, zone: str | None = None) -> tuple[Any
         return arrow_type(type_info._type_info, zone)
     if isinstance(type_info, LocalTimeTypeInfo):
         return arrow_type(_LOCAL[type_info._time_type.name], zone)
+    if isinstance(type_info, DecimalTypeInfo):
+        return pa.decimal128(type_info.precision, type_info.scale), None
     if isinstance(type_info, BasicTypeInfo):
         kind = _BASIC[type_info.basic_type]
         return kind, _instant if type_info.basic_type is BasicType.INSTANT else None

@@ -6,9 +6,9 @@ import csv
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
-from flintstream.common.serialization import DeserializationSchema, SerializationSchema
+from flintstream.common.serialization import BulkWriterFactory, DeserializationSchema, SerializationSchema
 from flintstream.common.typeinfo import RowTypeInfo, TypeInformation
 from flintstream.common.types import Row
 from flintstream.datastream.connectors.base import SourceError
@@ -27,6 +27,7 @@ from flintstream.datastream.formats.csv_schema import (
     RowParser,
     one_char,
 )
+from flintstream.datastream.formats.csv_text import CsvWriterFactory, RowFormatter
 from flintstream.runtime.source import SplitReader
 
 __all__ = [
@@ -188,15 +189,20 @@ class _Feed:
 
 
 class CsvBulkWriters:
-    """Not available yet: writing CSV files. A `FileSink` for rows can write them with an `Encoder`."""
+    """Writers of CSV files, for `FileSink.for_bulk_format`.
+
+    Example::
+
+        schema = CsvSchema.builder().add_number_column("id").add_string_column("name").build()
+        sink = FileSink.for_bulk_format("/data/out", CsvBulkWriters.for_schema(schema)).build()
+    """
 
     @staticmethod
-    def for_schema(schema: CsvSchema) -> NoReturn:
-        """Not available yet."""
-        raise NotImplementedError(
-            "CsvBulkWriters is not available yet: use FileSink.for_row_format with an Encoder around "
-            "CsvRowSerializationSchema"
-        )
+    def for_schema(schema: CsvSchema) -> BulkWriterFactory:
+        """For rows with the columns of the schema; a header, where it has one, comes first in each file."""
+        if not isinstance(schema, CsvSchema):
+            raise TypeError(f"CsvBulkWriters.for_schema: expected a CsvSchema, got {schema!r}")
+        return CsvWriterFactory(schema)
 
 
 class CsvRowDeserializationSchema(DeserializationSchema):
@@ -290,24 +296,14 @@ class CsvRowSerializationSchema(SerializationSchema):
     def __init__(self, row_type: RowTypeInfo, options: CsvOptions) -> None:
         self._type = row_type
         self._options = options
+        self._formatter = RowFormatter(row_type, options)
+
+    def __reduce__(self) -> Any:
+        return CsvRowSerializationSchema, (self._type, self._options)
 
     def serialize(self, element: Any) -> bytes | None:
         (row,) = self._type.coerce([element])
-        pieces: list[str] = []
-        options = self._options
-        # With this line end, fields that hold either of its characters are quoted.
-        writer = csv.writer(_Target(pieces), lineterminator="\r\n", **options.dialect())
-        writer.writerow([self._text(value) for value in row])
-        return ("".join(pieces).removesuffix("\r\n") + options.line_separator).encode()
-
-    def _text(self, value: Any) -> str:
-        if value is None:
-            return self._options.null_value or ""
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, (list, tuple)):
-            return self._options.array_separator.join(map(self._text, value))
-        return str(value)
+        return self._formatter.line(row).encode()
 
     class Builder:
         """Settings of a `CsvRowSerializationSchema`."""
@@ -351,13 +347,6 @@ class CsvRowSerializationSchema(SerializationSchema):
         def _set(self, **options: Any) -> CsvRowSerializationSchema.Builder:
             self._options = replace(self._options, **options)
             return self
-
-
-class _Target:
-    """What a csv writer writes into."""
-
-    def __init__(self, pieces: list[str]) -> None:
-        self.write = pieces.append
 
 
 def _row_type(name: str, type_info: TypeInformation) -> RowTypeInfo:

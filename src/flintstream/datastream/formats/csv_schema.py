@@ -10,8 +10,11 @@ from typing import Any, NoReturn
 from flintstream.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from flintstream.common.types import Row, make_rows
 from flintstream.datastream.formats.text_values import Parser, parser
+from flintstream.table.types import DataType, type_info_of
 
 __all__ = ["CsvOptions", "CsvSchema", "CsvSchemaBuilder", "RowParser"]
+
+ColumnType = DataType | TypeInformation
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class CsvSchema:
     Example::
 
         schema = CsvSchema.builder() \\
-            .add_number_column("id", Types.INT()) \\
+            .add_number_column("id", DataTypes.INT()) \\
             .add_string_column("name") \\
             .set_use_header() \\
             .build()
@@ -123,8 +126,7 @@ class CsvSchema:
 
 
 class CsvSchemaBuilder:
-    """Makes a `CsvSchema`; see there. Where PyFlink takes a `DataTypes` of tables, this takes a type of
-    `Types`."""
+    """Makes a `CsvSchema`; see there. Types are those of `DataTypes` or of `Types`."""
 
     def __init__(self) -> None:
         self._columns: list[tuple[str, TypeInformation, str | None]] = []
@@ -139,17 +141,17 @@ class CsvSchemaBuilder:
         return schema
 
     def add_array_column(
-        self, name: str, separator: str = ";", element_type: TypeInformation | None = None
+        self, name: str, separator: str = ";", element_type: ColumnType | None = None
     ) -> CsvSchemaBuilder:
         """A column with a list in it; its elements are strings unless their type is given."""
-        kind = Types.LIST(Types.STRING() if element_type is None else element_type)
+        kind = Types.LIST(Types.STRING() if element_type is None else type_info_of(element_type))
         return self._add(name, kind, separator)
 
     def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
         """A column of true and false; every other text counts as false, as in Flink."""
         return self._add(name, Types.BOOLEAN())
 
-    def add_number_column(self, name: str, number_type: TypeInformation | None = None) -> CsvSchemaBuilder:
+    def add_number_column(self, name: str, number_type: ColumnType | None = None) -> CsvSchemaBuilder:
         """A column of numbers: `Types.LONG()` unless the type is given."""
         return self._add(name, Types.LONG() if number_type is None else number_type)
 
@@ -238,9 +240,12 @@ class CsvSchemaBuilder:
     def __len__(self) -> int:
         return self.size()
 
-    def _add(self, name: str, kind: TypeInformation, separator: str | None = None) -> CsvSchemaBuilder:
+    def _add(self, name: str, column_type: ColumnType, separator: str | None = None) -> CsvSchemaBuilder:
+        kind = type_info_of(column_type)
         if not isinstance(kind, TypeInformation):
-            raise TypeError(f"column {name!r}: {kind!r} is no type: use Types, for instance Types.INT()")
+            raise TypeError(
+                f"column {name!r}: {kind!r} is no type: use DataTypes or Types, for instance DataTypes.INT()"
+            )
         self._columns.append((name, kind, separator))
         return self
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flintstream.common.configuration import Configuration
-from flintstream.common.typeinfo import RowTypeInfo, TypeInformation
+from flintstream.common.time import Instant
+from flintstream.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from flintstream.common.types import make_rows
 from flintstream.datastream.connectors.base import SourceError, positive
 from flintstream.datastream.connectors.file_formats import BulkFormat, FileSplit
@@ -18,6 +19,7 @@ from flintstream.datastream.connectors.file_paths import open_for_reading
 from flintstream.datastream.formats.parquet_writers import AvroParquetWriters, ParquetBulkWriters
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.source import SplitReader
+from flintstream.table.types import RowType, row_type_info
 
 __all__ = [
     "AvroParquetReaders",
@@ -33,10 +35,10 @@ class ParquetFormat(BulkFormat):
 
     Example::
 
-        row_type = Types.ROW_NAMED(["id", "name"], [Types.INT(), Types.STRING()])
+        row_type = DataTypes.ROW([DataTypes.FIELD("id", DataTypes.INT()), DataTypes.FIELD("name", DataTypes.STRING())])
         source = FileSource.for_bulk_file_format(ParquetFormat(row_type), "/data/in").build()
 
-    :param row_type: the type of the rows; only its columns are read.
+    :param row_type: the type of the rows, made by `DataTypes.ROW` or `Types.ROW_NAMED`; only its columns are read.
     :param columns: the columns to read where no type is given; all unless given.
     :param batch_size: how many rows are taken out of the file at a time.
     :param case_sensitive: whether column names must have the same case as in the file.
@@ -44,17 +46,16 @@ class ParquetFormat(BulkFormat):
 
     def __init__(
         self,
-        row_type: RowTypeInfo | None = None,
+        row_type: RowType | RowTypeInfo | None = None,
         columns: Sequence[str] | None = None,
         batch_size: int = 8192,
         case_sensitive: bool = True,
     ) -> None:
-        if row_type is not None and not isinstance(row_type, RowTypeInfo):
-            raise TypeError(f"{type(self).__name__}: row_type must be made by Types.ROW_NAMED, got {row_type!r}")
-        if row_type is not None and columns is not None:
+        kind = None if row_type is None else row_type_info(type(self).__name__, row_type)
+        if kind is not None and columns is not None:
             raise ValueError(f"{type(self).__name__}: the row type names the columns already")
-        self._type = row_type
-        self._columns = row_type.get_field_names() if row_type is not None else columns and list(columns)
+        self._type = kind
+        self._columns = kind.get_field_names() if kind is not None else columns and list(columns)
         self._batch_size = positive(f"{type(self).__name__}: batch_size", batch_size)
         self._case_sensitive = case_sensitive
 
@@ -70,11 +71,11 @@ class ParquetFormat(BulkFormat):
 
 
 class ParquetColumnarRowInputFormat(ParquetFormat):
-    """`ParquetFormat` under PyFlink's name. `row_type` is made by `Types.ROW_NAMED`, not by `DataTypes`."""
+    """`ParquetFormat` under PyFlink's name and with its parameters."""
 
     def __init__(
         self,
-        row_type: RowTypeInfo,
+        row_type: RowType | RowTypeInfo,
         hadoop_config: Configuration | None = None,
         batch_size: int = 2048,
         is_utc_timestamp: bool = False,
@@ -195,6 +196,9 @@ class _ParquetReader(SplitReader):
     def _records(self, batch: Any) -> list[Any]:
         columns = [_values(batch.column(batch.schema.get_field_index(name))) for name in self._names]
         if self._type is not None:
+            for index, kind in enumerate(self._type.get_field_types()):
+                if kind == Types.INSTANT():
+                    columns[index] = list(map(_instant, columns[index]))
             rows = make_rows(zip(*columns, strict=True), tuple(self._type.get_field_names()))
             return self._type.coerce(rows)
         names = self._wanted or self._names
@@ -220,6 +224,14 @@ def _values(column: Any) -> list[Any]:
     micros = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64()).to_pylist()
     delta = datetime.timedelta
     return [None if value is None else epoch + delta(0, 0, value) for value in micros]
+
+
+def _instant(value: datetime.datetime | None) -> Instant | None:
+    if value is None:
+        return None
+    micros = (value.replace(tzinfo=None) - _EPOCH) // datetime.timedelta(microseconds=1)
+    seconds, rest = divmod(micros, 1_000_000)
+    return Instant(seconds, rest * 1000)
 
 
 class AvroParquetReaders:

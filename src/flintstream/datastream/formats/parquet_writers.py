@@ -15,6 +15,7 @@ from flintstream.common.typeinfo import RowTypeInfo
 from flintstream.common.types import Row
 from flintstream.datastream.formats.arrow_types import Converter, arrow_schema_of_avro, arrow_type
 from flintstream.datastream.formats.avro import AvroSchema
+from flintstream.table.types import RowType, row_type_info
 
 __all__ = ["AvroParquetWriters", "ParquetBulkWriters"]
 
@@ -33,29 +34,31 @@ class ParquetBulkWriters:
 
     Example::
 
-        row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
+        row_type = DataTypes.ROW([DataTypes.FIELD("id", DataTypes.BIGINT()), DataTypes.FIELD("name", DataTypes.STRING())])
         sink = FileSink.for_bulk_format("/data/out", ParquetBulkWriters.for_row_type(row_type)).build()
     """
 
     @staticmethod
     def for_row_type(
-        row_type: RowTypeInfo, hadoop_config: Configuration | None = None, utc_timestamp: bool = False
+        row_type: RowType | RowTypeInfo, hadoop_config: Configuration | None = None, utc_timestamp: bool = False
     ) -> BulkWriterFactory:
         """For Rows, tuples and dicts with the fields of a row type.
 
-        :param row_type: made by `Types.ROW_NAMED` or `Types.ROW`, not by `DataTypes`.
+        :param row_type: made by `DataTypes.ROW`, where fields may be `not_null()`, or by `Types.ROW_NAMED`.
         :param hadoop_config: may set `parquet.compression`: SNAPPY unless set, GZIP, ZSTD, LZ4, BROTLI, UNCOMPRESSED.
         :param utc_timestamp: whether timestamps are marked as UTC; else they are dates and times of no zone.
         """
-        if not isinstance(row_type, RowTypeInfo):
-            raise TypeError(f"for_row_type: row_type must be made by Types.ROW_NAMED, got {row_type!r}")
+        row_info = row_type_info("for_row_type", row_type)
         settings = {} if hadoop_config is None else hadoop_config.to_dict()
         for key in settings.keys() - {_COMPRESSION}:
             raise ValueError(f"for_row_type: hadoop_config: {key} is not supported; supported is {_COMPRESSION}")
-        kind, _ = arrow_type(row_type, "UTC" if utc_timestamp else None)
+        kind, _ = arrow_type(row_info, "UTC" if utc_timestamp else None)
+        columns = list(kind)
+        if isinstance(row_type, RowType):
+            columns = [column.with_nullable(field.data_type.is_nullable) for column, field in zip(columns, row_type)]
         compression = settings.get(_COMPRESSION, "snappy").lower()
         return ParquetWriterFactory(
-            pa.schema(list(kind)), _RowColumns(row_type), "none" if compression == "uncompressed" else compression
+            pa.schema(columns), _RowColumns(row_info), "none" if compression == "uncompressed" else compression
         )
 
     @staticmethod

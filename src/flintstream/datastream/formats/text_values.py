@@ -8,11 +8,14 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from flintstream.common.basic_typeinfo import DecimalTypeInfo
 from flintstream.common.typeinfo import (
     BasicArrayTypeInfo,
     ListTypeInfo,
     ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
     TypeInformation,
     Types,
 )
@@ -25,8 +28,12 @@ Parser = Callable[[str], Any]
 def parser(type_info: TypeInformation, separator: str = ";") -> Parser:
     """What reads a value of that type from text; raises ValueError for a text that is none.
 
-    :param separator: what stands between the elements of a list.
+    :param separator: what stands between the elements of a list, and between the fields of a row in a row.
     """
+    if isinstance(type_info, DecimalTypeInfo):
+        return lambda text: type_info.fit(Decimal(text.strip()))  # None where it does not fit, as in Flink
+    if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
+        return _row(type_info, separator)
     basic = _PARSERS.get(type_info)
     if basic is not None:
         return basic
@@ -37,6 +44,19 @@ def parser(type_info: TypeInformation, separator: str = ";") -> Parser:
     if not separator:
         return lambda text: [parse(text)] if text else []
     return lambda text: [parse(part) for part in text.split(separator)] if text else []
+
+
+def _row(type_info: RowTypeInfo | TupleTypeInfo, separator: str) -> Parser:
+    parsers = [parser(field, separator) for field in type_info.get_field_types()]
+
+    def parse(text: str) -> Any:
+        parts = text.split(separator) if separator else [text]
+        if len(parts) != len(parsers):
+            raise ValueError(f"{text!r} has {len(parts)} parts, and {type_info} has {len(parsers)} fields")
+        values = [parse(part) for parse, part in zip(parsers, parts, strict=True)]
+        return type_info.coerce([tuple(values)])[0]
+
+    return parse
 
 
 def element_type_of(type_info: TypeInformation) -> TypeInformation | None:
