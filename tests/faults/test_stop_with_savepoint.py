@@ -1,4 +1,4 @@
-"""A job that is hurt while it stops with a savepoint: sinks commit what the savepoint contains once, and nothing older returns."""
+"""A job that is hurt while it stops with a savepoint: what that contains is committed once, and nothing older returns."""
 
 from __future__ import annotations
 
