@@ -7,6 +7,7 @@ import gzip
 import lzma
 import os
 import pickle
+import random
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +247,21 @@ def test_bad_arguments(tmp_path: Path) -> None:
     (tmp_path / "a.zst").touch()
     with pytest.raises(NotImplementedError, match=r"a\.zst: files compressed as \.zst"):
         read_all(text_source(tmp_path))
+
+
+@pytest.mark.parametrize(("extension", "module"), [(".gz", gzip), (".bz2", bz2), (".xz", lzma)])
+def test_a_compressed_file_that_is_cut_off_is_named(tmp_path, extension, module):
+    path = tmp_path / f"lines{extension}"
+    # Random, so that a part of the file is not the whole of it.
+    whole = module.compress("\n".join(str(random.random()) for _ in range(20_000)).encode())
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SourceError, match=f"{path} is cut off"):
+        read_all(text_source(path))
+
+
+@pytest.mark.parametrize("extension", [".gz", ".bz2", ".xz"])
+def test_a_file_that_is_not_compressed_as_its_name_says_is_named(tmp_path, extension):
+    path = tmp_path / f"lines{extension}"
+    path.write_text("plain\n" * 100)
+    with pytest.raises(SourceError, match=str(path)):
+        read_all(text_source(path))

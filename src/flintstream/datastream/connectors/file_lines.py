@@ -6,8 +6,13 @@ that parts which cover a file give each line once, wherever they are cut.
 
 from __future__ import annotations
 
+import gzip
 import io
+import lzma
+import zlib
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import IO, Any
@@ -64,10 +69,11 @@ class Lines(ABC):
 
     def peek(self, count: int, keep_ends: bool = False, skip: int = 0) -> list[str]:
         """At most `count` lines behind the next `skip` ones; none only at the end."""
-        if self._file is None:
-            self._open()
-        while len(self._ahead) - self._next <= skip and not self._at_end:
-            self._fill()
+        with self._named():
+            if self._file is None:
+                self._open()
+            while len(self._ahead) - self._next <= skip and not self._at_end:
+                self._fill()
         first = self._next + skip
         return self._texts(self._ahead[first : first + count], keep_ends)
 
@@ -77,7 +83,8 @@ class Lines(ABC):
         self.position = self._start_of(len(passed))
         self._next += len(passed)
         if self._next >= len(self._ahead) and not self._at_end:
-            self._fill()
+            with self._named():
+                self._fill()
         self.finished = self._at_end and self._next >= len(self._ahead)
 
     @abstractmethod
@@ -88,6 +95,22 @@ class Lines(ABC):
         """Closes the file."""
         if self._file is not None:
             self._file.close()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """What Python's decompressors say of a file that is damaged does not name it."""
+        try:
+            yield
+        except EOFError as error:
+            raise SourceError(
+                f"{self.path} is cut off: {error}. Was it still being written, or copied in part?"
+            ) from error
+        except (gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+            raise SourceError(f"{self.path} is damaged, or not compressed as its name says: {error}") from error
+        except OSError as error:
+            if error.errno is not None or self.path in str(error):
+                raise
+            raise SourceError(f"{self.path} cannot be read: {error}") from error
 
     def _append(self, lines: list[Any]) -> None:
         self._ahead = self._ahead[self._next :] + lines
