@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 
 import pytest
@@ -28,7 +29,11 @@ def test_a_slot_killed_between_epochs_fails_the_job_at_once_and_leaves_nothing(e
     client = idle_job(env, tmp_path)
     pid = slot_pids(client)[1]
     os.kill(pid, signal.SIGKILL)
-    assert f"slot 1 (process {pid} on " in failure(client)
+    message = failure(client)
+    assert re.search(
+        rf"slot 1 \(process {pid} on .*\) was killed by signal 9 \(SIGKILL\), perhaps by the kernel", message
+    )
+    assert message.count("was killed") == 1
     assert_a_new_job_works(env)
 
 
@@ -49,5 +54,5 @@ def test_a_slot_that_dies_before_it_calls_is_not_waited_for(env, tmp_path, monke
     python.chmod(0o755)
     env.set_python_executable(str(python))
     numbers(env, 1, 10).print()
-    with pytest.raises(Exception, match=r"slot \d \(process \d+\) died while it started"):
+    with pytest.raises(Exception, match=r"slot \d .* \(while it started\)"):
         env.execute()

@@ -8,8 +8,6 @@ import os
 import pickle
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -31,12 +29,15 @@ from flintstream.runtime.slot import SlotSpec
 from flintstream.spark.encryption import new_credentials
 from flintstream.spark.session import is_local
 from flintstream.spark.shipping import ship_package
+from flintstream.spark.slot_process import describe_exit, exit_status, start_slot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 START_SECONDS = 60.0
 CLOSE_SECONDS = 5.0
+EXIT_SECONDS = 10.0
+"""How long to wait for the exit status of a slot that has gone."""
 _LOOK_SECONDS = 0.1
 # A Unix socket's path holds 108 bytes on Linux, 104 on macOS; a slot's is "<directory>/slot-<n>-<8 characters>/s".
 _LONGEST_DIRECTORY = 104 - 24
@@ -98,6 +99,8 @@ class SlotPool:
         self._closing = False
         self._lost_slots: dict[int, str] = {}
         self._given_up: str | None = None
+        self._pids: dict[int, int] = {}
+        """By slot, what was started: on this machine the shell that waits for the slot."""
         self._all_here = threading.Event()
         self.local = is_local(spark)
         self._directory = tempfile.mkdtemp(prefix="flint-")
@@ -127,7 +130,7 @@ class SlotPool:
         while not self._all_here.wait(_LOOK_SECONDS):
             missing = sorted(set(pids) - set(self._slots))
             if self.local and (dead := [slot for slot in missing if not _alive(pids[slot])]):
-                raise SlotError(f"slot {dead[0]} (process {pids[dead[0]]}) died while it started")
+                raise SlotError(f"slot {dead[0]} {describe_exit(self._exit_status(dead[0]))} (while it started)")
             if time.monotonic() >= deadline:
                 raise SlotError(f"slots {missing} did not start within {START_SECONDS:.0f} s")
 
@@ -171,11 +174,12 @@ class SlotPool:
         started = (
             context.parallelize(groups, tasks)
             .barrier()
-            .mapPartitions(partial(_start_slots, self._python_executable))
+            .mapPartitions(partial(_start_slots, self._python_executable, self._directory if self.local else None))
             .collect()
         )
         assert len(started) == self._count
-        return dict(started)
+        self._pids = dict(started)
+        return self._pids
 
     def close(self) -> None:
         """Ends all slots: gives user code the chance to close, then closes the connections, at which slots exit."""
@@ -195,7 +199,8 @@ class SlotPool:
             return
         started = time.monotonic()
         killed = False
-        waiting = [handle.pid for handle in self._slots.values()]
+        # Nothing is written into the directory any more once the shells are gone.
+        waiting = [*(handle.pid for handle in self._slots.values()), *self._pids.values()]
         while waiting := [pid for pid in waiting if _alive(pid)]:
             waited = time.monotonic() - started
             if waited >= CLOSE_SECONDS and not killed:
@@ -303,31 +308,27 @@ class SlotPool:
         else:
             self._on_message(message)
 
+    def _exit_status(self, slot: int) -> int | None:
+        """How a slot has ended; on other machines, nobody knows."""
+        if not self.local:
+            return None
+        return exit_status(self._directory, slot, EXIT_SECONDS, lambda: _alive(self._pids[slot]))
+
     def _lost(self, handle: SlotHandle) -> None:
-        summary = f"slot {handle.slot} (process {handle.pid} on {handle.host}) died"
+        how = describe_exit(self._exit_status(handle.slot))
+        summary = f"slot {handle.slot} (process {handle.pid} on {handle.host}) {how}"
         self._lost_slots[handle.slot] = summary
         self._on_failure(Fault(None, None, None, summary, summary))
         self.give_up_calls(summary)
 
 
-def _start_slots(python_executable: str | None, groups: Iterable[list[tuple[int, bytes]]]) -> Iterator[tuple[int, int]]:
+def _start_slots(
+    python_executable: str | None, directory: str | None, groups: Iterable[list[tuple[int, bytes]]]
+) -> Iterator[tuple[int, int]]:
     """Runs in a Spark task: starts slot processes that outlive it, and gives the id of each."""
-    environment = dict(os.environ)
-    environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
-    environment["python"] = python_executable or "python"  # What PyFlink's workers find there.
     for specs in groups:
         for slot, spec in specs:
-            process = subprocess.Popen(
-                [python_executable or sys.executable, "-c", "from flintstream.runtime.slot import main; main()"],
-                stdin=subprocess.PIPE,
-                env=environment,
-                start_new_session=True,
-            )
-            assert process.stdin is not None
-            process.stdin.write(spec)
-            process.stdin.close()
-            threading.Thread(target=process.wait, daemon=True).start()
-            yield slot, process.pid
+            yield slot, start_slot(spec, slot, python_executable, directory)
 
 
 def _alive(pid: int) -> bool:

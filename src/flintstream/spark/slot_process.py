@@ -1,0 +1,84 @@
+"""The process of a slot, started by a Spark task and outliving it; and how it has ended.
+
+On the driver's machine a shell stands between the task and the slot. It costs less than a megabyte, waits for the slot, and
+leaves its exit status in a file, where the driver finds it: the Spark worker that started the slot may be long gone by then.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["describe_exit", "exit_status", "start_slot"]
+
+_COMMAND = ["-c", "from flintstream.runtime.slot import main; main()"]
+# What the shell itself has to say of the slot's end ("Killed") is not for the user. Where the driver has removed the
+# directory, nobody wants to know any more.
+_WATCH = 'exec 3>&2 2>/dev/null; file=$1; shift; ("$@" 2>&3 3>&-); echo $? > "$file.new" && mv "$file.new" "$file"'
+_LOOK_SECONDS = 0.01
+_BY_SIGNAL = 128
+"""A shell adds this to the number of the signal."""
+_NOT_STARTED = (126, 127)
+_HINTS = {
+    signal.SIGKILL: ", perhaps by the kernel for lack of memory",
+    signal.SIGSEGV: ": native code of a library has crashed",
+    signal.SIGABRT: ": native code of a library has given up",
+    signal.SIGBUS: ": native code of a library has crashed, or a disk is full",
+}
+
+
+def start_slot(spec: bytes, slot: int, python: str | None, directory: str | None) -> int:
+    """Starts the process of a slot, which reads `spec`; gives the process to watch. `directory` is the driver's, where both
+    are on one machine."""
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
+    command = [python or sys.executable, *_COMMAND]
+    if directory is not None:
+        command = ["/bin/sh", "-c", _WATCH, "slot", _file(directory, slot), *command]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True)
+    assert process.stdin is not None
+    try:
+        process.stdin.write(spec)
+        process.stdin.close()
+    except BrokenPipeError:
+        pass  # It has ended already; the driver will ask how.
+    threading.Thread(target=process.wait, daemon=True).start()
+    return process.pid
+
+
+def exit_status(directory: str, slot: int, seconds: float, watched: Callable[[], bool]) -> int | None:
+    """How a slot has ended, as a shell puts it; waits for it as long as somebody watches the slot. None if nobody knows."""
+    deadline = time.monotonic() + seconds
+    while True:
+        last = not watched() or time.monotonic() >= deadline
+        try:
+            return int(Path(_file(directory, slot)).read_text())
+        except (OSError, ValueError):
+            if last:
+                return None
+        time.sleep(_LOOK_SECONDS)
+
+
+def describe_exit(status: int | None) -> str:
+    """What to say of a slot that has ended though nobody told it to."""
+    if status is None:
+        return "died"
+    if status in _NOT_STARTED:
+        return "could not be started: its Python does not run, see python.executable"
+    if status <= _BY_SIGNAL:
+        return f"ended itself with exit code {status}, as by os._exit({status})"
+    try:
+        number = signal.Signals(status - _BY_SIGNAL)
+    except ValueError:
+        return f"ended itself with exit code {status}"
+    return f"was killed by signal {number.value} ({number.name}){_HINTS.get(number, '')}"
+
+
+def _file(directory: str, slot: int) -> str:
+    return os.path.join(directory, f"exit-{slot}")
