@@ -18,7 +18,7 @@ from flintstream.jobmaster.registry import RegistryError
 __all__ = ["checkpoints"]
 
 
-@click.command()
+@click.command(short_help="Shows checkpoints and savepoints.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, a list of checkpoints.")
 @click.argument("place", metavar="DIRECTORY|JOB")
 def checkpoints(place: str, as_json: bool) -> None:

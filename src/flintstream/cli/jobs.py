@@ -6,14 +6,16 @@ What a script wants to read, the directory of a savepoint, goes to standard outp
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from flintstream.cli.output import duration, make_table, moment, print_table
-from flintstream.cli.running_jobs import choose_job, find_jobs
+from flintstream.cli.output import cut_to_fit, duration, make_table, moment, print_table, time_of_day
+from flintstream.cli.running_jobs import Job, choose_job, find_jobs
 from flintstream.jobmaster.checkpoints.store import read_checkpoint
 from flintstream.jobmaster.registry import RegistryError
 from flintstream.runtime.checkpoint.metadata import METADATA
@@ -52,24 +54,49 @@ def list_jobs(running: bool, everything: bool) -> None:
     if not jobs:
         click.echo("There are no jobs." if everything else "No jobs are running.")
         return
-    columns = ("JOB", "NAME", "STATUS", "STARTED", "DURATION", "PARALLELISM", "PID", "PROGRAM")
-    table = make_table(*columns, right=("DURATION", "PARALLELISM", "PID"))
-    for job in jobs:
-        file = job.file
-        table.add_row(
-            file.job_id,
-            file.name,
-            job.status,
-            moment(file.started),
-            duration(job.seconds),
-            str(file.parallelism or "?"),
-            str(file.pid),
-            file.program or "interactive",
-        )
-    print_table(table)
+    _print_jobs(jobs, on_terminal=sys.stdout.isatty())
     for job in jobs:
         if job.file.failure is not None:
             click.echo(f"{job} is {job.status}: {job.file.failure}", err=True)
+
+
+def _print_jobs(jobs: list[Job], on_terminal: bool) -> None:
+    """A line for each job: with its whole id in a pipe, which programs read, and what tells it apart on a terminal."""
+    columns = ("JOB", "NAME", "STATUS", "STARTED", "DURATION", "PARALLELISM", "PID", "PROGRAM")
+    digits = _distinct_digits([job.file.job_id for job in jobs]) if on_terminal else None
+    rows = [
+        [
+            job.file.job_id[:digits],
+            job.file.name,
+            job.status,
+            time_of_day(job.file.started) if on_terminal else moment(job.file.started),
+            duration(job.seconds),
+            str(job.file.parallelism or "?"),
+            str(job.file.pid),
+            _program(job.file.program, on_terminal),
+        ]
+        for job in jobs
+    ]
+    if on_terminal:
+        cut_to_fit(columns, rows, "NAME", "PROGRAM")
+    table = make_table(*columns, right=("DURATION", "PARALLELISM", "PID"))
+    for row in rows:
+        table.add_row(*row)
+    print_table(table)
+
+
+def _program(command: str, shortened: bool) -> str:
+    """A program with its arguments; shortened, without the directory that it is in."""
+    if not command:
+        return "interactive"
+    script, *arguments = shlex.split(command)
+    return shlex.join([os.path.basename(script), *arguments]) if shortened else command
+
+
+def _distinct_digits(job_ids: list[str]) -> int:
+    """How many digits of the ids are enough to name one of them."""
+    ids = set(job_ids)
+    return next(count for count in range(8, 33) if len({job_id[:count] for job_id in ids}) == len(ids))
 
 
 @click.command()
@@ -93,7 +120,7 @@ def savepoint(job: str | None, directory: str | None, disposed: str | None) -> N
             click.echo(f"Took a savepoint of job {chosen}.", err=True)
 
 
-@click.command()
+@click.command(short_help="Ends JOB with a savepoint.")
 @click.option(
     "-d", "--drain", is_flag=True, help="Send the last watermark and the end of the input before the savepoint."
 )

@@ -69,7 +69,7 @@ def run(options: ProgramOptions, restored: str | None, allow_unclaimed: bool, cl
     _run(options.program, settings, pyflink=options.pyflink)
 
 
-@cli.command(cls=ProgramCommand)
+@cli.command(cls=ProgramCommand, short_help="Prints the plan of the program SCRIPT.")
 @program_options
 def info(options: ProgramOptions) -> None:
     """Prints the plan of the program SCRIPT without running its job."""

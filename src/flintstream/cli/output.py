@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-__all__ = ["duration", "make_table", "moment", "print_table", "size"]
+__all__ = ["cut_to_fit", "duration", "make_table", "moment", "print_table", "size", "time_of_day"]
 
 _PIPE_WIDTH = 1000
 """What goes into a pipe is read by programs, line by line: nothing is folded."""
@@ -21,6 +22,19 @@ def make_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return table
+
+
+def cut_to_fit(columns: Sequence[str], rows: list[list[str]], first: str, second: str) -> None:
+    """Shortens the cells of two columns so that each row has one line of the terminal."""
+    widths = [max(len(cell) for cell in cells) for cells in zip(columns, *rows)]
+    one, other = columns.index(first), columns.index(second)
+    room = Console().width - sum(widths) - 2 * len(columns) + widths[one] + widths[other]
+    widths[one] = max(min(widths[one], max(room // 3, room - widths[other])), len(first))
+    widths[other] = max(min(widths[other], room - widths[one]), len(second))
+    for row in rows:
+        for index in (one, other):
+            if len(row[index]) > widths[index]:
+                row[index] = f"{row[index][: widths[index] - 1]}…"
 
 
 def print_table(table: Table, indent: int = 0) -> None:
@@ -37,6 +51,13 @@ def size(bytes_count: int) -> str:
             break
         number, unit = number / 1000, larger
     return f"{bytes_count} B" if unit == "B" else f"{number:.1f} {unit}"
+
+
+def time_of_day(seconds: float) -> str:
+    """A time since 1970 by the clock of this place: without the date if it is today's."""
+    whole = moment(seconds)
+    date, _, clock = whole.partition(" ")
+    return clock if date == moment(time.time()).partition(" ")[0] else whole
 
 
 def moment(seconds: float) -> str:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from concurrent.futures import Future
 from dataclasses import replace
@@ -17,7 +18,9 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner, Result
 
+from flintstream.cli.jobs import _print_jobs
 from flintstream.cli.main import cli
+from flintstream.cli.running_jobs import Job
 from flintstream.common.job_id import JobID
 from flintstream.common.job_status import JobStatus
 from flintstream.jobmaster import registry as registry_module
@@ -432,3 +435,26 @@ def test_a_request_that_is_too_long_or_too_slow_is_not_read_to_its_end(start, di
                 assert peer.recv(1) == b""
             except (BrokenPipeError, ConnectionResetError):
                 pass  # Also a way to be hung up on.
+
+
+# --- how it looks on a terminal ---
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_a_terminal_shows_a_line_for_each_job(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    program = "/data/programs/count_words.py --input /data/input/words.txt --output /data/output"
+    jobs = [
+        Job(JobFile(job_id, "counts the words of a day", 4711, "here", time.time(), "", program, 2), "RUNNING")
+        for job_id in ("0123456789" + "a" * 22, "0123456789" + "b" * 22)
+    ]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    _print_jobs(jobs, on_terminal=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert [line.split()[0] for line in lines[1:]] == ["0123456789a", "0123456789b"], (
+        "as many digits as tell them apart"
+    )
+    for line in lines[1:]:
+        assert "RUNNING" in line and " 4711 " in line and len(line) <= columns
+        assert (program.removeprefix("/data/programs/") in line) == (columns == 200)
