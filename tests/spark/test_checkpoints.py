@@ -265,6 +265,23 @@ def test_retained_checkpoints_can_be_gone_on_from(tmp_path):
     assert job.seen + run(build(env, 4000)) == counts(4000)
 
 
+def test_a_checkpoint_whose_file_was_altered_is_refused_once_and_by_name(tmp_path):
+    options = {
+        "execution__checkpointing__externalized_checkpoint_retention": "RETAIN_ON_CANCELLATION",
+        "execution__checkpointing__data_inline_threshold": "0 b",
+    }
+    job = Collecting(build(environment(tmp_path, **options), 4000)).take(300)
+    job.client.cancel().result()
+    [altered, *_] = (path for path in tmp_path.rglob("shared/*") if path.stat().st_size)
+    altered.write_bytes(bytes(255 - byte for byte in altered.read_bytes()))
+
+    env = environment(execution__state_recovery__path=str(altered.parents[1]))
+    again = Collecting(build(env, 4000))
+    with pytest.raises(Exception, match=f"{altered} was altered: a checksum is wrong"):
+        again.rest()
+    assert again.client._master.restarts == 0, "it would fail in the same way again"
+
+
 def test_state_in_rocksdb_survives_a_killed_slot_and_another_parallelism(tmp_path):
     options = {
         "state__backend__type": "rocksdb",

@@ -15,6 +15,8 @@ __all__ = [
 ]
 
 _STORAGE = "execution.checkpointing.storage"
+_THRESHOLD = "execution.checkpointing.data-inline-threshold"
+_DEFAULT_THRESHOLD = 20 * 1024
 
 
 class CheckpointStorage(ABC):
@@ -94,7 +96,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
                 f"{self.MAX_FILE_STATE_THRESHOLD}, got {threshold!r}"
             )
         self._checkpoint_path = _checked_path(self, checkpoint_path)
-        self._threshold = 20 * 1024 if threshold == -1 else threshold
+        self._threshold = None if threshold == -1 else threshold
         self._write_buffer_size = 4096 if write_buffer_size == -1 else write_buffer_size
 
     def get_checkpoint_path(self) -> str:
@@ -104,7 +106,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
     def get_min_file_size_threshold(self) -> int:
         """State smaller than this, in bytes, is stored with the metadata."""
-        return self._threshold
+        return _DEFAULT_THRESHOLD if self._threshold is None else self._threshold
 
     def get_write_buffer_size(self) -> int:
         """How many bytes are gathered before they are written."""
@@ -117,7 +119,8 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         return {
             _STORAGE: "filesystem",
             "execution.checkpointing.dir": self.get_checkpoint_path(),
-            "execution.checkpointing.data-inline-threshold": f"{self._threshold} b",
+            # Without a threshold of its own, the configured one stays.
+            **({} if self._threshold is None else {_THRESHOLD: f"{self._threshold} b"}),
         }
 
 
