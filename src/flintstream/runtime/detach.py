@@ -2,7 +2,8 @@
 
 A function may emit an object that it keeps, and change it later: a list in its state, a buffer that it clears behind the
 `yield`. What was emitted must stay as it was at that moment, as it does in PyFlink. Records pass through a chain in
-batches here, so such results are copied when they are emitted; numbers, strings and tuples of them need no copy.
+batches here, so such results are copied when they are emitted, before the function runs on: each one is looked at, since
+what others were tells nothing about it. Numbers, strings and tuples of them need no copy.
 """
 
 from __future__ import annotations
@@ -91,38 +92,19 @@ def _none(value: Any) -> Iterable[Any]:
 
 def detached(value: Any) -> Any:
     """The value, or a copy of it if it can change."""
-    if value.__class__ in PLAIN or is_plain(value):
+    kind = value.__class__
+    if kind is tuple:
+        # Most results are tuples of plain values: these need no further call.
+        for part in value:
+            if part.__class__ not in PLAIN:
+                break
+        else:
+            return value
+    elif kind in PLAIN:
+        return value
+    if is_plain(value):
         return value
     try:
         return pickle.loads(pickle.dumps(value, 5))
     except Exception:
         return copy.deepcopy(value)
-
-
-class ResultGuard:
-    """Says for each batch whether results have to be detached.
-
-    An operator's results are nearly always of one kind. The first batch is emitted with care; after a batch whose results
-    were all plain only the first and the last result of each batch are looked at, until one is found that is not.
-    """
-
-    __slots__ = ("_found", "_trusted")
-
-    def __init__(self) -> None:
-        self._trusted = False
-        self._found = False
-
-    def begin(self) -> Callable[[Any], Any] | None:
-        """What to do with each result of the next batch; None for nothing."""
-        return None if self._trusted else detached
-
-    def end(self, results: list[Any]) -> None:
-        """Takes in the results of a batch."""
-        if not results or self._found:
-            return
-        if self._trusted:
-            plain = is_plain(results[0]) and is_plain(results[-1])
-        else:
-            plain = all(map(is_plain, results))
-        self._trusted = plain
-        self._found = not plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flintstream.runtime.batch import Batch
-from flintstream.runtime.detach import detached, is_plain
+from flintstream.runtime.detach import all_plain, detached
 from flintstream.runtime.faults import user_fault
 
 if TYPE_CHECKING:
@@ -56,11 +56,6 @@ class Output:
         else:
             self._sides.setdefault(side_tag, (_Receivers(), side_type))[0].add(receiver, typed)
 
-    @property
-    def has_sides(self) -> bool:
-        """Whether anybody listens to a side output."""
-        return bool(self._sides)
-
     def records_to(self, side_tag: str | None) -> int:
         """How many records were emitted to the main output, or to a side output that somebody listens to."""
         return self.records if side_tag is None else self._sides[side_tag][0].records
@@ -94,7 +89,7 @@ class Output:
             receiver.finish()
 
     def _emit_to(self, receivers: _Receivers, declared: TypeInformation | None, batch: Batch) -> None:
-        several = receivers.count > 1 and not is_plain(batch.values[0])
+        several = receivers.count > 1 and not all_plain(batch.values)
         for receiver in receivers.raw:
             # One branch may change a record in place; the others must not see that.
             receiver.process(_copied(batch) if several else batch)

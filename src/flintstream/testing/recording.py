@@ -83,11 +83,6 @@ class RecordingOutput(Output):
         self.sides: dict[str, Recorder] = {}
         self.add_receiver(self.main, typed=True)
 
-    @property
-    def has_sides(self) -> bool:
-        """Everything is recorded, whatever the tag."""
-        return True
-
     def emit_side(self, tag_id: str, batch: Batch) -> None:
         side = self.sides.get(tag_id)
         if side is None:

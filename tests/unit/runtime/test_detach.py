@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 import pytest
@@ -11,9 +14,50 @@ import pytest
 from flintstream.common import Row, Types
 from flintstream.datastream import FlatMapFunction, KeyedProcessFunction, MapFunction
 from flintstream.datastream.state import ValueStateDescriptor
-from flintstream.runtime.detach import detached, is_plain
+from flintstream.runtime.detach import all_plain, detached, is_plain
+from flintstream.runtime.operators.choice import element_operator
+from flintstream.runtime.operators.keeping import may_keep
 from flintstream.runtime.operators.keyed import ReduceOperator
+from flintstream.runtime.operators.source_context import SourceContext
+from flintstream.runtime.operators.stateless import FlatMapOperator
+from flintstream.runtime.results import ResultEmitter
 from flintstream.testing import LocalJob, OneInputOperatorHarness
+from flintstream.testing.recording import RecordingOutput
+
+
+class Point(NamedTuple):
+    x: int
+    names: object
+
+
+@dataclass(frozen=True)
+class Frozen:
+    x: int
+    names: object
+
+
+@dataclass
+class Thawed:
+    x: int
+
+
+class Colour(Enum):
+    RED = 1
+
+
+POINT = Point(1, None)
+
+
+GATHERED = []
+
+
+def gather_for_all(value):
+    GATHERED.append(value)
+    return GATHERED
+
+
+def unrelated(value):
+    return value + 1
 
 
 class Gather(KeyedProcessFunction):
@@ -107,32 +151,223 @@ def test_a_branch_does_not_see_what_another_does_to_a_record():
     ]
 
 
+@pytest.mark.parametrize("late", [0, 1, 5])
+def test_a_branch_does_not_see_it_either_if_other_records_cannot_change(late):
+    """Every record of a block is looked at, not the first one for all."""
+    from flintstream.datastream import StreamExecutionEnvironment
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    values = [*range(late), [1], 7]
+    records = env.from_collection(values).map(lambda value: value)
+
+    def change(value):
+        if isinstance(value, list):
+            value.append(2)
+        return value
+
+    records.map(change).print("changed")
+    records.map(lambda value: value).print("kept")
+    job = LocalJob(env.generate_stream_graph())
+    job.run()
+    kept = [line for line in job.printed if line.startswith("kept")]
+    assert kept == [f"kept> {value}" for value in values]
+
+
+def seldom_lists(kept, value):
+    """Plain results, and in between the list that is kept."""
+    if not 103 <= value <= 105:
+        return value
+    kept.append(value)
+    return kept
+
+
+class SeldomLists(KeyedProcessFunction):
+    def __init__(self):
+        self.kept = []
+
+    def process_element(self, value, ctx):
+        yield seldom_lists(self.kept, value)
+
+
+class SeldomListsMapped(MapFunction):
+    def __init__(self):
+        self.kept = []
+
+    def map(self, value):
+        return seldom_lists(self.kept, value)
+
+
+class SeldomListsFlatMapped(FlatMapFunction):
+    def __init__(self):
+        self.kept = []
+
+    def flat_map(self, value):
+        return [seldom_lists(self.kept, value)]
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize(
+    ("function", "key_selector"),
+    [(SeldomLists, lambda value: 0), (SeldomListsMapped, None), (SeldomListsFlatMapped, None)],
+)
+def test_each_result_is_looked_at(function, key_selector, timed):
+    """However many plain results came before: neither those of earlier batches nor those around tell about one."""
+    with OneInputOperatorHarness(function(), key_selector, batch_size=50) as harness:
+        numbers = list(range(200))
+        harness.process_elements(numbers, numbers if timed else None)
+        harness.end_input()
+        expected = [*range(103), [103], [103, 104], [103, 104, 105], *range(106, 200)]
+        assert harness.output == expected
+
+
+def test_each_result_of_a_reduce_is_looked_at():
+    def gather(left, right):
+        if right[1] < 100:
+            return (left[0], right[1])
+        kept = left[1] if isinstance(left[1], list) else []
+        kept.append(right[1])
+        return (left[0], kept)
+
+    with OneInputOperatorHarness(ReduceOperator(gather), lambda row: row[0], batch_size=50) as harness:
+        harness.process_elements([("a", n) for n in range(103)])
+        harness.end_input()
+        assert harness.output[-4:] == [("a", 99), ("a", [100]), ("a", [100, 101]), ("a", [100, 101, 102])]
+
+
+def test_a_named_tuple_that_holds_a_list():
+    class Keep(MapFunction):
+        def __init__(self):
+            self.kept = []
+
+        def map(self, value):
+            self.kept.append(value)
+            return Point(value, self.kept if value > 60 else None)
+
+    with OneInputOperatorHarness(Keep(), batch_size=30) as harness:
+        harness.process_elements(range(90))
+        assert [len(point.names) for point in harness.output[61:]] == list(range(62, 91))
+
+
+class TestPlainFunctions:
+    """Also a function of a script may keep what it emits: in its closure, or among the names of its module."""
+
+    @pytest.mark.parametrize("batch_size", [1, 100])
+    def test_of_a_closure(self, batch_size):
+        seen = []
+
+        def gather(value):
+            seen.append(value)
+            return seen
+
+        with OneInputOperatorHarness(element_operator("map", gather, False), batch_size=batch_size) as harness:
+            harness.process_elements([1, 4, 1])
+            assert harness.output == [[1], [1, 4], [1, 4, 1]]
+
+    def test_of_a_module(self):
+        GATHERED.clear()
+        with OneInputOperatorHarness(element_operator("map", gather_for_all, False)) as harness:
+            harness.process_elements([1, 4, 1])
+            assert harness.output == [[1], [1, 4], [1, 4, 1]]
+
+    @pytest.mark.parametrize("timed", [True, False])
+    def test_of_a_generator(self, timed):
+        def growing(value):
+            found = []
+            for number in range(value):
+                found.append(number)
+                yield found
+
+        operator = element_operator("flat_map", growing, False)
+        with OneInputOperatorHarness(operator) as harness:
+            harness.process_elements([2, 3], [1, 2] if timed else None)
+            assert isinstance(operator, FlatMapOperator)
+            assert harness.output == [[0], [0, 1], [0], [0, 1], [0, 1, 2]]
+
+    @pytest.mark.parametrize(
+        ("function", "keeps"),
+        [
+            (lambda value: (value, [value]), False),
+            (len, False),
+            (str.upper, False),
+            (Row, False),
+            (json.loads, False),
+            (itemgetter(1), False),
+            (partial(max, 3), False),
+            (lambda value: POINT.x + value, False),
+            (lambda value: unrelated(value), False),
+            (lambda value: gather_for_all(value), True),
+            (lambda value: [GATHERED.append(each) for each in value], True),
+            (partial(max, []), True),
+            (partial(gather_for_all), True),
+            ([].append, True),
+            (Running().map, True),
+            (lambda value, into=[]: into, True),
+        ],
+    )
+    def test_what_a_function_refers_to_tells_whether_it_may(self, function, keeps):
+        assert may_keep(function) is keeps
+
+    def test_functions_that_call_each_other(self):
+        def even(value):
+            return value == 0 or odd(value - 1)
+
+        def odd(value):
+            return value != 0 and even(value - 1)
+
+        assert not may_keep(even)
+
+
+class TestSources:
+    def test_a_source_function_may_change_what_it_has_collected(self):
+        context = SourceContext(lambda: None)
+        kept = []
+        for value in (1, 4, 1):
+            kept.append(value)
+            context.collect(kept)
+            context.collect_with_timestamp(kept, 5)
+        assert [element[0] for element in context._elements][::2] == [[1], [1, 4], [1, 4, 1]]
+        assert [element[0] for element in context._elements][1::2] == [[1], [1, 4], [1, 4, 1]]
+
+
+def test_results_of_windows_that_share_an_object():
+    """`get_result` gives the same list for all keys."""
+    kept = []
+
+    def results():
+        for number in range(3):
+            kept.append(number)
+            yield kept
+
+    output = RecordingOutput("windows", 0, None, False)
+    emitter = ResultEmitter(output)
+    emitter.add_all(results(), 5)
+    emitter.flush()
+    assert [record.value for record in output.main.records] == [[0], [0, 1], [0, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("values", "plain"),
+    [
+        ([], True),
+        ([1, 2.0, "a", None], True),
+        ([(1, (2, "a")), (3,), ()], True),
+        ([1, (2, (3,))], True),
+        ([1, []], False),
+        ([(1, ("a", [2]))], False),
+        ([{}], False),
+    ],
+)
+def test_all_plain(values, plain):
+    assert all_plain(values) is plain
+
+
 def test_what_cannot_change_is_not_copied():
     value = ("a", (1, 2.5), None, b"x")
     assert is_plain(value)
     assert detached(value) is value
     assert not is_plain(("a", [1]))
     assert not is_plain(Row(1))
-
-
-class Point(NamedTuple):
-    x: int
-    names: object
-
-
-@dataclass(frozen=True)
-class Frozen:
-    x: int
-    names: object
-
-
-@dataclass
-class Thawed:
-    x: int
-
-
-class Colour(Enum):
-    RED = 1
 
 
 @pytest.mark.parametrize("kind", [Point, Frozen])

@@ -12,6 +12,7 @@ from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.connectors.base import SourceError, SplitBasedSource
 from flintstream.datastream.connectors.operators import PolledSourceOperator
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
+from flintstream.runtime.detach import detached
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.source import Split, SplitReader
 
@@ -174,7 +175,7 @@ class _IteratorReader(SplitReader):
                     f"yielded {item!r}: expected (next_position, record), (next_position, record, timestamp) or None"
                 )
             timestamps.append(NO_TIMESTAMP if len(item) == 2 else int(item[2]))
-            values.append(item[1])
+            values.append(detached(item[1]))
             self._position = item[0]
 
     def _error(self, what: str) -> SourceError:

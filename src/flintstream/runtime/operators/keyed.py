@@ -6,7 +6,7 @@ from itertools import compress, repeat
 from typing import Any
 
 from flintstream.runtime.batch import MAX_WATERMARK, Batch
-from flintstream.runtime.detach import ResultGuard
+from flintstream.runtime.detach import PLAIN, detached
 from flintstream.runtime.operators.base import CHUNK, FunctionOperator
 
 _MISSING: Any = object()
@@ -27,7 +27,6 @@ class RichOperator(FunctionOperator):
 
     def open(self) -> None:
         super().open()
-        self._guard = ResultGuard()
         self._calls = [self.bound(method) for method in self.methods]
         self._run = {"map": self._map, "filter": self._filter, "flat_map": self._flat_map}[self.kind]
 
@@ -46,17 +45,16 @@ class RichOperator(FunctionOperator):
     def _map(self, function: Any, batch: Batch) -> None:
         state = self.context.keyed_state
         results: list[Any] = []
-        detach = self._guard.begin()
+        plain = PLAIN
         record: Any = None
         try:
             for key, record in zip(repeat(None) if batch.keys is None else batch.keys, batch.values):
                 if state is not None:
                     state.current_key = key
                 result = function(record)
-                results.append(result if detach is None else detach(result))
+                results.append(result if result.__class__ in plain else detached(result))
         except Exception as error:
             raise self.fault(error, record) from error
-        self._guard.end(results)
         timestamps = batch.timestamps
         if self.two_inputs and any(result is None for result in results):
             # As in PyFlink, where a CoMapFunction may drop a record and a MapFunction may not.
@@ -86,7 +84,7 @@ class RichOperator(FunctionOperator):
     def _flat_map(self, function: Any, batch: Batch) -> None:
         state = self.context.keyed_state
         timed = batch.timestamps is not None
-        detach = self._guard.begin()
+        plain = PLAIN
         values: list[Any] = []
         timestamps: list[Any] = []
         record: Any = None
@@ -98,15 +96,13 @@ class RichOperator(FunctionOperator):
                     state.current_key = key
                 found = function(record)
                 for result in () if found is None else found:
-                    values.append(result if detach is None else detach(result))
+                    values.append(result if result.__class__ in plain else detached(result))
                     timestamps.append(timestamp)
                     if len(values) >= CHUNK:
-                        self._guard.end(values)
                         self.output.emit(Batch(values, timestamps if timed else None))
                         values, timestamps = [], []
         except Exception as error:
             raise self.fault(error, record) from error
-        self._guard.end(values)
         self.output.emit(Batch(values, timestamps if timed else None))
 
 
@@ -124,7 +120,6 @@ class ReduceOperator(FunctionOperator):
         # Before the function's own states, none of which may then have this name.
         self._results = self.context.keyed_state.engine_table("_reduce")
         super().open()
-        self._guard = ResultGuard()
         self._reduce = self.bound("reduce")
 
     def process(self, batch: Batch) -> None:
@@ -134,7 +129,7 @@ class ReduceOperator(FunctionOperator):
         state.touch(batch.keys)  # type: ignore[union-attr]
         values: list[Any] = []
         emit = values.append
-        detach = self._guard.begin()
+        plain = PLAIN
         record: Any = None
         try:
             for key, record in zip(batch.keys, batch.values):
@@ -143,11 +138,18 @@ class ReduceOperator(FunctionOperator):
                     state.current_key = key  # type: ignore[union-attr]
                     record = function(previous, record)
                 results[key] = record
-                emit(record if detach is None else detach(record))
+                if record.__class__ is tuple:
+                    # As in `detached`, whose call would cost as much again.
+                    for part in record:
+                        if part.__class__ not in plain:
+                            record = detached(record)
+                            break
+                elif record.__class__ not in plain:
+                    record = detached(record)
+                emit(record)
         except Exception as error:
             raise self.fault(error, record) from error
         if not self.context.batch_mode:
-            self._guard.end(values)
             self.output.emit(Batch(values, batch.timestamps))
 
     def process_watermark(self, timestamp: int) -> None:

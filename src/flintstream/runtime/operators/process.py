@@ -9,16 +9,13 @@ from typing import Any, NamedTuple
 from flintstream.common.output_tag import OutputTag
 from flintstream.common.time_domain import TimeDomain
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
-from flintstream.runtime.detach import ResultGuard
+from flintstream.runtime.detach import PLAIN, detached
 from flintstream.runtime.faults import UserCodeError, user_fault
 from flintstream.runtime.operators.base import CHUNK, FunctionOperator
 from flintstream.runtime.output import SideBuffer
 from flintstream.runtime.pace import Pace
 from flintstream.runtime.results import ResultEmitter
 from flintstream.runtime.time.timers import StoredTimers, TimerQueue, TimerService, TimeView
-
-_FEW = 4
-"""A function that gives no more results a record than this, on average over a block, has them gathered for the block."""
 
 
 class ProcessContext:
@@ -92,8 +89,6 @@ class ProcessOperator(FunctionOperator):
             self._timers.restore(self.context.restored_timers)
         self._context = self._make_context()
         self._sides = SideBuffer(self.output)
-        self._guard = ResultGuard()
-        self._few_results = False
         self._timer_results = ResultEmitter(self.output)
         # Timers of processing time fire between two records of a block where the function is slow.
         self._pace = Pace(1 << 20)
@@ -125,9 +120,7 @@ class ProcessOperator(FunctionOperator):
             start += len(part.values)
 
     def _call(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
-        if batch.timestamps is None and self._few_results and self._guard.begin() is None:
-            self._run_block(function, batch, context)
-        elif batch.timestamps is None:
+        if batch.timestamps is None:
             self._run_untimed(function, batch, context)
         else:
             self._run_timed(function, batch, batch.timestamps, context)
@@ -212,42 +205,11 @@ class ProcessOperator(FunctionOperator):
 
     # --- records ---
 
-    def _run_block(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
-        """As `_run_untimed`, for a function without side outputs that has given few and plain results so far: they are
-        looked at once a block."""
-        state, tag_class = self._state, OutputTag
-        context._timestamp = NO_TIMESTAMP
-        values: list[Any] = []
-        take = values.extend
-        record: Any = None
-        try:
-            for key, record in zip(repeat(None) if batch.keys is None else batch.keys, batch.values):
-                state.current_key = key
-                results = function(record, context)
-                if results is not None:
-                    take(results)
-        except Exception as error:
-            raise self.fault(error, record) from error
-        self._few_results = len(values) <= _FEW * len(batch.values)
-        self._guard.end(values)
-        # Nobody listens to side outputs here: what is meant for them is dropped.
-        self.output.emit(
-            Batch(
-                [
-                    value
-                    for value in values
-                    if not (value.__class__ is tuple and value and value[0].__class__ is tag_class)
-                ]
-            )
-        )
-
     def _run_untimed(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
         state, side, tag_class = self._state, self._sides.add, OutputTag
         context._timestamp = NO_TIMESTAMP
         values: list[Any] = []
-        emit = values.append
-        emitted = 0
-        detach = self._guard.begin()
+        emit, plain = values.append, PLAIN
         record: Any = None
         try:
             for key, record in zip(repeat(None) if batch.keys is None else batch.keys, batch.values):
@@ -255,20 +217,24 @@ class ProcessOperator(FunctionOperator):
                 results = function(record, context)
                 if results is not None:
                     for result in results:
-                        if result.__class__ is tuple and result and result[0].__class__ is tag_class:
-                            side(result[0].tag_id, result[1], None)
-                        else:
-                            emit(result if detach is None else detach(result))
-                            if len(values) >= CHUNK:
-                                self._guard.end(values)
-                                self.output.emit(Batch(values))
-                                emitted += len(values)
-                                values = []
-                                emit = values.append
+                        if result.__class__ is tuple:
+                            if result and result[0].__class__ is tag_class:
+                                side(result[0].tag_id, result[1], None)
+                                continue
+                            # As in `detached`, whose call would cost as much again.
+                            for part in result:
+                                if part.__class__ not in plain:
+                                    result = detached(result)
+                                    break
+                        elif result.__class__ not in plain:
+                            result = detached(result)
+                        emit(result)
+                        if len(values) >= CHUNK:
+                            self.output.emit(Batch(values))
+                            values = []
+                            emit = values.append
         except Exception as error:
             raise self.fault(error, record) from error
-        self._few_results = not self.output.has_sides and emitted + len(values) <= _FEW * len(batch.values)
-        self._guard.end(values)
         self.output.emit(Batch(values))
 
     def _run_timed(
@@ -281,7 +247,7 @@ class ProcessOperator(FunctionOperator):
         state, side, tag_class = self._state, self._sides.add, OutputTag
         values: list[Any] = []
         times: list[int] = []
-        detach = self._guard.begin()
+        plain = PLAIN
         record: Any = None
         keys = repeat(None) if batch.keys is None else batch.keys
         try:
@@ -291,18 +257,23 @@ class ProcessOperator(FunctionOperator):
                 results = function(record, context)
                 if results is not None:
                     for result in results:
-                        if result.__class__ is tuple and result and result[0].__class__ is tag_class:
-                            side(result[0].tag_id, result[1], timestamp)
-                        else:
-                            values.append(result if detach is None else detach(result))
-                            times.append(timestamp)
-                            if len(values) >= CHUNK:
-                                self._guard.end(values)
-                                self.output.emit(Batch(values, times))
-                                values, times = [], []
+                        if result.__class__ is tuple:
+                            if result and result[0].__class__ is tag_class:
+                                side(result[0].tag_id, result[1], timestamp)
+                                continue
+                            for part in result:
+                                if part.__class__ not in plain:
+                                    result = detached(result)
+                                    break
+                        elif result.__class__ not in plain:
+                            result = detached(result)
+                        values.append(result)
+                        times.append(timestamp)
+                        if len(values) >= CHUNK:
+                            self.output.emit(Batch(values, times))
+                            values, times = [], []
         except Exception as error:
             raise self.fault(error, record) from error
-        self._guard.end(values)
         self.output.emit(Batch(values, times))
 
 

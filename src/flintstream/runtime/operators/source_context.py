@@ -8,6 +8,7 @@ from typing import Any
 
 from flintstream.runtime.batch import NO_TIMESTAMP
 from flintstream.runtime.block import Idleness, Watermark
+from flintstream.runtime.detach import detached
 
 BUFFER_RECORDS = 65536
 """How far a source function may run ahead of the epochs before `collect` waits."""
@@ -90,11 +91,11 @@ class SourceContext:
 
     def collect(self, element: Any) -> None:
         """Emits a record without a timestamp."""
-        self._add((element, NO_TIMESTAMP))
+        self._add((detached(element), NO_TIMESTAMP))
 
     def collect_with_timestamp(self, element: Any, timestamp: int) -> None:
         """Emits a record with a timestamp in milliseconds."""
-        self._add((element, int(timestamp)))
+        self._add((detached(element), int(timestamp)))
 
     def emit_watermark(self, watermark: Any) -> None:
         """Emits a watermark: milliseconds, or an object with `timestamp`."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import compress, islice
+from typing import Any
 
 from flintstream.runtime.batch import Batch
+from flintstream.runtime.detach import detached
 from flintstream.runtime.faults import record_at_fault
 from flintstream.runtime.operators.base import CHUNK, FunctionOperator
+
+_MADE_AT_ONCE = frozenset((list, tuple, str, set, frozenset, dict))
 
 
 class MapOperator(FunctionOperator):
@@ -58,9 +63,7 @@ class FlatMapOperator(FunctionOperator):
         function = self._flat_map
         records = iter(batch.values)
         if batch.timestamps is None:
-            results = (
-                result for value in records for found in [function(value)] if found is not None for result in found
-            )
+            results = (result for value in records for result in _all_of(function(value)))
             while True:
                 try:
                     chunk = list(islice(results, CHUNK))
@@ -72,9 +75,7 @@ class FlatMapOperator(FunctionOperator):
         timed = (
             (result, timestamp)
             for value, timestamp in zip(records, batch.timestamps)
-            for found in [function(value)]
-            if found is not None
-            for result in found
+            for result in _all_of(function(value))
         )
         while True:
             try:
@@ -84,3 +85,10 @@ class FlatMapOperator(FunctionOperator):
             if not pairs:
                 return
             self.output.emit(Batch([result for result, _ in pairs], [timestamp for _, timestamp in pairs]))
+
+
+def _all_of(found: Any) -> Iterable[Any]:
+    """What a function gave for a record. A generator may change what it has yielded when it is asked for more."""
+    if found.__class__ in _MADE_AT_ONCE:
+        return found
+    return () if found is None else map(detached, found)
