@@ -230,7 +230,6 @@ class JobMaster:
             # A checkpoint that has become complete meanwhile: the next attempt goes on behind it.
             if outcome.completed and outcome.pending.savepoint is None:
                 self._deliveries.release(outcome.pending.epoch)
-        self._deliveries.forget()
 
     # --- what to restore ---
 
@@ -241,6 +240,9 @@ class JobMaster:
         restored = self._control.within(seconds, "reading what to restore", self._restore_point)
         if restored is not None:
             self.checkpoints.number_behind(restored.checkpoint_id)
+            # Also those of a checkpoint that has become complete after its attempt was over.
+            self._deliveries.release(self.checkpoints.epoch_before(restored.checkpoint_id))
+        self._deliveries.forget()
         return restored
 
     def _restore_point(self) -> RestoredOperators | None:

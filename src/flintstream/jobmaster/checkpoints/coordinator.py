@@ -164,6 +164,10 @@ class CheckpointCoordinator:
         self._failures = 0
         self._epoch = 0
         """The last epoch that a completed checkpoint contains."""
+        self._begun: dict[int, int] = {}
+        """The last epoch of the checkpoints of this attempt, from the last one that is complete on."""
+        self._begun_before: dict[int, int] = {}
+        """The same of the attempt before."""
 
     def check_storage(self) -> None:
         """Refuses a storage that cannot be written, before anything runs."""
@@ -257,6 +261,7 @@ class CheckpointCoordinator:
         )
         with self._lock:
             self._pending[checkpoint_id] = pending
+            self._begun[checkpoint_id] = epoch
         return pending
 
     def _target(self, checkpoint_id: int, savepoint: str | None, stored: bool) -> CheckpointTarget:
@@ -453,6 +458,7 @@ class CheckpointCoordinator:
         if outcome.completed and outcome.pending.savepoint is None:
             self._epoch = max(self._epoch, outcome.pending.epoch)
             self._notified = outcome.pending.checkpoint_id
+            self._begun = {number: epoch for number, epoch in self._begun.items() if number >= self._notified}
             # The one before it is nobody's base any more.
             self._writer.submit(self._prune)
         return outcome.tolerated
@@ -466,6 +472,7 @@ class CheckpointCoordinator:
             if attempt <= self._attempt:
                 raise StaleAttemptError(f"attempt {self._attempt} has begun meanwhile")
             self._attempt = attempt
+            self._begun_before, self._begun = self._begun, {}
         self.number_behind(highest)
         self._notified = None
         self._failures = 0
@@ -475,6 +482,10 @@ class CheckpointCoordinator:
     def number_behind(self, checkpoint_id: int) -> None:
         """Later checkpoints have greater numbers than this one."""
         self._next_id = max(self._next_id, checkpoint_id + 1)
+
+    def epoch_before(self, checkpoint_id: int) -> int:
+        """The last epoch of the attempt before that a checkpoint contains; 0 if that attempt did not begin it."""
+        return self._begun_before.get(checkpoint_id, 0)
 
     def stop(self, pending: Pending) -> None:
         """The job stops with a savepoint that is complete, before its sinks commit: nothing older is restored any more."""

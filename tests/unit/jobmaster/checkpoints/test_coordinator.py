@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -735,6 +736,22 @@ def test_metadata_that_are_written_in_the_end_count_if_the_attempt_is_not_over(h
     assert not given_up.completed
     assert completed.completed and completed.pending is job.pending
     assert job.kept() == [1]
+
+
+def test_what_is_written_after_the_attempt_is_restored_with_the_epochs_that_it_contains(hanging):
+    """Records that were collected in these epochs do not come again."""
+    job, hung = hanging
+    job.coordinator.end_attempt()
+    hung.may_go_on.set()
+    deadline = time.monotonic() + 60
+    while job.kept() != [1]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    job.coordinator.begin_attempt()
+    assert job.coordinator.store.latest.checkpoint_id == 1
+    assert job.coordinator.epoch_before(1) == job.pending.epoch == 1
+    job.coordinator.begin_attempt()
+    assert job.coordinator.epoch_before(1) == 0
 
 
 def test_a_storage_that_hangs_when_the_job_has_ended_is_told(make, monkeypatch):
