@@ -127,15 +127,24 @@ def _nested(type_info: TypeInformation) -> Callable[[Any], str]:
         return _nullable(_tuple(type_info))
     if isinstance(type_info, RowTypeInfo):
         return _nullable(_row(type_info))
-    return _nullable(str)
+    return _nullable(lambda value: f"[{', '.join(map(str, _signed(value)))}]" if _is_bytes(value) else str(value))
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, (bytes, bytearray))
+
+
+def _signed(value: bytes | bytearray) -> list[int]:
+    """Bytes as Java counts them."""
+    return [byte - 256 if byte > 127 else byte for byte in value]
 
 
 def _elements(type_info: _Elements) -> Callable[[Any], str]:
     element = _nested(type_info.elem_type)
 
     def show(value: Any) -> str:
-        if isinstance(value, (bytes, bytearray)):
-            value = [byte - 256 if byte > 127 else byte for byte in value]
+        if _is_bytes(value):
+            value = _signed(value)
         return f"[{', '.join(map(element, value))}]"
 
     return show

@@ -124,5 +124,10 @@ def test_a_row_in_a_file_is_as_java_shows_it() -> None:
     assert show(Row(None, None, None, None)) == "+I[null, null, null, null]"
 
 
+def test_bytes_in_a_row_in_a_file_are_as_java_counts_them() -> None:
+    show = line_formatter(Types.ROW([Types.PICKLED_BYTE_ARRAY(), Types.PICKLED_BYTE_ARRAY()]))
+    assert show(Row(bytearray(b"fl\xff"), "text")) == "+I[[102, 108, -1], text]"
+
+
 def test_without_a_type() -> None:
     assert to_java_string((1, None, True)) == "(1, None, True)"

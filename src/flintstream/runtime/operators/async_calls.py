@@ -165,9 +165,10 @@ class AsyncCalls:
     def _take(self, request: Request, found: list[Any] | None, method: str, results: Any) -> None:
         """Takes in what a method of the user's gave for a request; `found` is None where that is no list."""
         if found is None:
-            name = f"{type(self._function).__name__}.{method}()"
+            wrong = "cannot be none" if results is None else "should be of list type"
             error = TypeError(
-                f"{name} must give a list of results, an empty one for none; it gave {short_repr(results)}"
+                f"The result of AsyncFunction {wrong}: {type(self._function).__name__}.{method}() gave "
+                f"{short_repr(results)}, and must give a list of results, an empty one for none"
             )
             self._refuse(error, request)
             return
