@@ -19,7 +19,7 @@ from types import TracebackType
 
 from flintstream.common.environment_variables import environment_variables
 from flintstream.common.pyflink_alias import pyflink_alias
-from flintstream.common.tracebacks import is_internal_frame
+from flintstream.common.tracebacks import is_internal_frame, is_on_purpose, tidy_traceback
 from flintstream.jobmaster.errors import JobEndedError
 from flintstream.runtime.user_code import import_entry
 
@@ -93,14 +93,25 @@ def _inherited_overrides() -> dict[str, str]:
 
 
 def _report(error: BaseException) -> str:
-    """The traceback without the frames above the program: this module's and runpy's."""
+    """The traceback of the program's own frames; with those below them too, where Flintstream has run into something."""
     if isinstance(error, JobEndedError):
         return error.report()
     first: TracebackType | None = error.__traceback__
     while first is not None and is_internal_frame(first.tb_frame.f_code.co_filename):
         first = first.tb_next
-    # A program that does not even compile has no frame of its own.
-    return "".join(traceback.format_exception(type(error), error, first))
+    frames = traceback.extract_tb(first)
+    if frames and is_on_purpose(frames[-1].filename, frames[-1].lineno):
+        report = tidy_traceback(error, is_internal_frame)
+    else:
+        # A program that does not even compile has no frame of its own.
+        report = "".join(traceback.format_exception(type(error), error, first))
+    return report + _hint(error)
+
+
+def _hint(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "pyflink":
+        return "For a program of PyFlink's: flint run --pyflink\n"
+    return ""
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import linecache
 import os
 import re
@@ -13,7 +14,7 @@ from types import TracebackType
 
 import flintstream
 
-__all__ = ["fill_in_source", "is_engine_frame", "is_internal_frame", "tidy_traceback"]
+__all__ = ["fill_in_source", "is_engine_frame", "is_internal_frame", "is_on_purpose", "tidy_traceback"]
 
 _PACKAGE = os.path.dirname(os.path.abspath(flintstream.__file__)) + os.sep
 _FUTURES = os.path.dirname(os.path.abspath(concurrent.futures.__file__)) + os.sep
@@ -28,8 +29,13 @@ def is_engine_frame(file: str) -> bool:
 
 def is_internal_frame(file: str) -> bool:
     """Whether a frame is between the program and the engine, or above the program: nothing that its author wrote."""
-    above = file == runpy.__file__ or file.startswith(("<frozen runpy", "<frozen importlib"))
+    above = file in (runpy.__file__, functools.__file__) or file.startswith(("<frozen runpy", "<frozen importlib"))
     return above or is_engine_frame(file) or file.startswith(_FUTURES) or _IPYTHON in file
+
+
+def is_on_purpose(file: str, line: int | None) -> bool:
+    """Whether the statement there raises an exception, and has not run into one."""
+    return linecache.getline(file, line or 0).strip().startswith("raise ")
 
 
 def tidy_traceback(
@@ -39,7 +45,8 @@ def tidy_traceback(
 ) -> str:
     """The traceback of an error and of what caused it, without the frames whose files are hidden.
 
-    An error that was raised in none but hidden frames keeps them all: it is nobody else's.
+    An error that has happened to us, in none but hidden frames, keeps them all: it is nobody else's, and they tell where.
+    What was raised on purpose is told by its message.
     """
     told = traceback.TracebackException(type(error), error, frames or error.__traceback__, compact=True)
     _hide(told, hidden)
@@ -48,7 +55,7 @@ def tidy_traceback(
 
 def _hide(told: traceback.TracebackException, hidden: Callable[[str], bool]) -> None:
     kept = [frame for frame in told.stack if not hidden(frame.filename)]
-    if kept:
+    if kept or (told.stack and is_on_purpose(told.stack[-1].filename, told.stack[-1].lineno)):
         told.stack[:] = kept
     # Groups of exceptions came with Python 3.11.
     for each in (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ())):

@@ -18,6 +18,7 @@ from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
 from flintstream.jobmaster.restart import RestartStrategy, restart_strategy
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.user_code import UserCode, collect_main, ship_file
+from flintstream.spark.refused_settings import check_settings
 
 CLAIM_MODE = ("execution.state-recovery.claim-mode", "execution.savepoint-restore-mode")
 PYTHON_PATH = "python.pythonpath"
@@ -49,6 +50,8 @@ class JobSettings:
         check_keys(self.configuration)
         for option in FLINT_OPTIONS:
             option.of(self.configuration)
+        check_settings(self.configuration)
+        self._check_python()
         _ = self.checkpoints, self.watermark_interval
         for key in CLAIM_MODE:
             check_claim_mode(self.configuration.get(key, "NO_CLAIM"), key)
@@ -85,6 +88,15 @@ class JobSettings:
         if name not in _STATE_BACKENDS:
             raise ValueError(f"{STATE_BACKEND} must be one of {', '.join(_STATE_BACKENDS)}, got {name!r}")
         return _STATE_BACKENDS[name]
+
+    def _check_python(self) -> None:
+        """Flink unpacks archives before it starts Python; here that Python unpacks them."""
+        first = (self.python_executable or "").split(os.sep)[0]
+        if first and first in {target or os.path.basename(path) for path, target in self.python_archives}:
+            raise ValueError(
+                f"python.executable is {self.python_executable!r}, inside of an archive: unpack it on the machines, and "
+                "give the path there"
+            )
 
     def restart_strategy(self) -> RestartStrategy:
         """What to do after a failure."""

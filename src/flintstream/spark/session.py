@@ -32,6 +32,7 @@ from flintstream.common.environment_variables import environment_variables
 from flintstream.common.flint_options import SPARK_LOG_LEVEL
 from flintstream.spark.encryption import check_encrypted, encrypting_settings, is_encrypted, require_package
 from flintstream.spark.java import create_launcher, find_java
+from flintstream.spark.refused_settings import REFUSED, SessionError, check_settings
 
 __all__ = [
     "SessionError",
@@ -93,17 +94,8 @@ _JOB_SETTINGS = {
     "spark.sql.dataFrameQueryContext.enabled": "false",
 }
 
-_REFUSED = {
-    "spark.speculation": "a speculative copy of a task would process its records twice",
-    "spark.dynamicAllocation.enabled": "a released executor takes its slots' state along",
-}
-
 _lock = threading.Lock()
 _work_directory: Path | None = None
-
-
-class SessionError(RuntimeError):
-    """The Spark session cannot run a Flintstream job; the message names the setting."""
 
 
 def get_or_create_session(config: Mapping[str, str] | None = None) -> SparkSession:
@@ -154,18 +146,12 @@ def check_session(spark: SparkSession) -> None:
             "unset SPARK_REMOTE, and stop that session before the job starts."
         )
     conf = spark.sparkContext.getConf()
-    _check_settings({key: conf.get(key, "false") for key in _REFUSED})
+    check_settings({key: conf.get(key, "false") for key in REFUSED})
 
 
 def is_local(spark: SparkSession) -> bool:
     """Says whether driver and executors are one process (``local``, ``local[4]``, not ``local-cluster``)."""
     return _is_local_master(spark.sparkContext.master)
-
-
-def _check_settings(settings: Mapping[str, str | None]) -> None:
-    for key, why in _REFUSED.items():
-        if _is_true(settings.get(key)):
-            raise SessionError(f"{key} is true, and {why}: set {key}=false.")
 
 
 def _existing_session() -> SparkSession | None:
@@ -179,11 +165,7 @@ def _existing_session() -> SparkSession | None:
 
 
 def _start_session(config: Mapping[str, str]) -> SparkSession:
-    if os.environ.get("SPARK_REMOTE") or config.get("spark.remote"):
-        raise SessionError(
-            "Flintstream needs a classic Spark session: unset SPARK_REMOTE or spark.remote, and set spark.master."
-        )
-    _check_settings(config)
+    check_settings(config)
     # A program that logs at INFO does not mean the connections to the JVM.
     logging.getLogger("py4j").setLevel(logging.ERROR)
     variables = _jvm_environment()

@@ -79,6 +79,42 @@ def test_an_error_shows_the_users_traceback_only(tmp_path: Path) -> None:
     assert done.stderr.endswith("ValueError: wrong\n")
 
 
+def report(tmp_path: Path, program: str, *options: str) -> list[str]:
+    path = tmp_path / "job.py"
+    path.write_text(f"from flintstream.datastream import StreamExecutionEnvironment\n{program}\n")
+    command = [sys.executable, "-m", "flintstream", "info", *options, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    return [line for line in done.stderr.splitlines() if "^" not in line]
+
+
+def test_what_we_refuse_is_told_without_our_frames(tmp_path: Path) -> None:
+    program = (
+        "env = StreamExecutionEnvironment.get_execution_environment()\nenv.from_collection([1]).print()\nenv.execute()"
+    )
+    for setting, told in (
+        ("execution.checkpointing.interval=soon", "ValueError: Could not parse the value 'soon' of "),
+        ("spark.speculation=true", "flintstream.spark.refused_settings.SessionError: spark.speculation is true"),
+    ):
+        lines = report(tmp_path, program, "-D", setting)
+        assert lines[:-1] == [
+            "Traceback (most recent call last):",
+            f'  File "{tmp_path / "job.py"}", line 4, in <module>',
+            "    env.execute()",
+        ]
+        assert lines[-1].startswith(told)
+
+
+def test_what_happens_to_us_is_told_with_our_frames(tmp_path: Path) -> None:
+    program = "import flintstream.common.keys as ours\nours.os = None\nours.key_group_range('x', None, 3)"
+    assert any("keys.py" in line for line in report(tmp_path, program))
+
+
+def test_a_program_of_pyflink_is_shown_the_way(tmp_path: Path) -> None:
+    lines = report(tmp_path, "import sys; sys.modules['pyflink'] = None\nimport pyflink.datastream")
+    assert lines[-1] == "For a program of PyFlink's: flint run --pyflink"
+
+
 def test_a_script_that_does_not_compile_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "bad.py"
     path.write_text("def f(:\n")

@@ -86,6 +86,23 @@ def test_bad_values_are_found_before_anything_runs(key: str, value: str) -> None
         JobSettings("job", {key: value}).check()
 
 
+def test_what_spark_must_not_do_is_refused_before_spark_starts() -> None:
+    with pytest.raises(RuntimeError, match=r"set spark\.speculation=false"):
+        JobSettings("job", {"spark.speculation": "true"}).check()
+
+
+def test_a_python_in_an_archive_is_refused() -> None:
+    for archive in (("env.zip", None), ("/data/x.zip", "env.zip")):
+        with pytest.raises(ValueError, match="inside of an archive"):
+            JobSettings("job", python_archives=[archive], python_executable="env.zip/bin/python").check()
+    JobSettings("job", python_archives=[("env.zip", None)], python_executable="/opt/env.zip/bin/python").check()
+
+
+def test_folders_of_the_python_path_reach_the_slots() -> None:
+    settings = JobSettings("job", {"python.pythonpath": "/opt/a:/opt/b"})
+    assert settings.for_slots("17", 0, same_machine=False)[1].sys_path == ["/opt/a", "/opt/b"]
+
+
 def test_options_of_rocksdb_are_checked_where_it_is_used() -> None:
     given = {"state.backend.rocksdb.thread.num": "0"}
     JobSettings("job", given).check()
