@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from flintstream.common.basic_typeinfo import wrapping
 from flintstream.common.configuration import Configuration
@@ -177,11 +177,17 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         source = FileSource.for_record_stream_format(line_format, file_path).build()
         return self.from_source(source, WatermarkStrategy.no_watermarks(), "Text File Source", Types.STRING())
 
-    def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> NoReturn:
-        """Not part of this version: `InputFormat`s are Java objects; use `from_source` with a `FileSource`."""
-        raise NotImplementedError(
-            f"create_input({input_format!r}): input formats are not part of this version: use from_source()"
-        )
+    def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
+        """The records of an `AvroInputFormat`; other files are read by `from_source` with a `FileSource`."""
+        from flintstream.datastream.connectors.file_system import FileSource
+        from flintstream.datastream.formats.avro import AvroInputFormat
+
+        if not isinstance(input_format, AvroInputFormat):
+            raise NotImplementedError(
+                f"create_input({input_format!r}): the only input format is AvroInputFormat: use from_source()"
+            )
+        source = FileSource.for_bulk_file_format(input_format.format, input_format.path).build()
+        return self.from_source(source, WatermarkStrategy.no_watermarks(), "Custom Source", type_info)
 
     def _add_source(
         self,

@@ -1,17 +1,28 @@
-"""Avro: the names are here, reading and writing it is not available yet."""
+"""Avro: files of it as a source and as a sink, and messages in it. Records are dicts; in messages they are Rows."""
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from types import ModuleType
+from typing import IO, Any, NoReturn
 
-from flintstream.common.serialization import DeserializationSchema, SerializationSchema
-from flintstream.common.typeinfo import TypeInformation
+from flintstream.common.java import java_only
+from flintstream.common.serialization import BulkWriterFactory, DeserializationSchema, SerializationSchema
+from flintstream.common.typeinfo import TypeInformation, Types
+from flintstream.common.types import Row
+from flintstream.datastream.connectors.base import SourceError
+from flintstream.datastream.connectors.file_formats import BulkFormat, FileSplit
+from flintstream.datastream.connectors.file_paths import open_for_reading
 from flintstream.datastream.utils import ResultTypeQueryable
+from flintstream.runtime.batch import Batch
+from flintstream.runtime.source import SplitReader
 
 __all__ = [
     "AvroBulkWriters",
+    "AvroFormat",
     "AvroInputFormat",
     "AvroRowDeserializationSchema",
     "AvroRowSerializationSchema",
@@ -20,8 +31,12 @@ __all__ = [
 ]
 
 
-def _not_yet(what: str) -> NoReturn:
-    raise NotImplementedError(f"{what} is not available yet: Flintstream cannot read or write Avro")
+def _fastavro() -> ModuleType:
+    try:
+        import fastavro
+    except ImportError as error:
+        raise ImportError("Avro needs the package fastavro: pip install flintstream[avro]") from error
+    return fastavro
 
 
 class AvroSchema:
@@ -48,6 +63,13 @@ class AvroSchema:
         """From a file with JSON in it."""
         return AvroSchema.parse_string(Path(file_path).read_text(encoding="utf-8"))
 
+    def _parsed(self, what: str) -> Any:
+        """As fastavro wants it."""
+        try:
+            return _fastavro().parse_schema(self.schema)
+        except (ValueError, TypeError, KeyError, _fastavro().schema.SchemaParseException) as error:
+            raise ValueError(f"{what}: this is no Avro schema: {error}") from error
+
 
 class GenericRecordAvroTypeInfo(TypeInformation):
     """The type of records of an Avro schema: dicts, which pass as they are."""
@@ -59,45 +81,248 @@ class GenericRecordAvroTypeInfo(TypeInformation):
         return (json.dumps(self._schema.schema, sort_keys=True),)
 
 
+# --- files ---
+
+
 class AvroBulkWriters:
-    """Not available yet: writing Avro files."""
+    """Writers of Avro files, for `FileSink.for_bulk_format`.
+
+    Example::
+
+        sink = FileSink.for_bulk_format("/data/out", AvroBulkWriters.for_generic_record(schema)).build()
+    """
 
     @staticmethod
-    def for_generic_record(schema: AvroSchema) -> NoReturn:
-        """Not available yet."""
-        _not_yet("AvroBulkWriters")
+    def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
+        """For dicts of an Avro schema."""
+        if not isinstance(schema, AvroSchema):
+            raise TypeError(f"for_generic_record: expected an AvroSchema, got {schema!r}")
+        schema._parsed("for_generic_record")
+        return AvroWriterFactory(schema)
+
+
+class AvroWriterFactory(BulkWriterFactory):
+    """Makes writers of Avro files."""
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self._schema = schema
+
+    def create(self, stream: IO[bytes]) -> _AvroWriter:
+        return _AvroWriter(stream, self._schema)
+
+
+class _AvroWriter:
+    def __init__(self, stream: IO[bytes], schema: AvroSchema) -> None:
+        self._writer = _fastavro().write.Writer(stream, schema._parsed("AvroBulkWriters"), validator=True)
+
+    def add_element(self, element: Any) -> None:
+        try:
+            self._writer.write(element)
+        except _fastavro().validation.ValidationError as error:
+            raise ValueError(f"{element!r} does not fit the Avro schema: {error}") from error
+
+    def flush(self) -> None:
+        self._writer.flush()
+
+    def finish(self) -> None:
+        self.flush()
+
+
+class AvroFormat(BulkFormat):
+    """Avro files; each record is a dict.
+
+    Example::
+
+        source = FileSource.for_bulk_file_format(AvroFormat(schema), "/data/in").build()
+
+    :param schema: what records are read as, where it differs from the schema in the file; that one unless given.
+    """
+
+    def __init__(self, schema: AvroSchema | None = None) -> None:
+        if schema is not None and not isinstance(schema, AvroSchema):
+            raise TypeError(f"AvroFormat: expected an AvroSchema, got {schema!r}")
+        self._schema = schema
+
+    @property
+    def produced_type(self) -> TypeInformation | None:
+        return None if self._schema is None else GenericRecordAvroTypeInfo(self._schema)
+
+    def create_reader(self, split: FileSplit, position: Any) -> SplitReader:
+        return _AvroReader(split.path, self._schema, position or 0)
+
+
+class _AvroReader(SplitReader):
+    """Reads a file from its start; a position is how many records have been read."""
+
+    def __init__(self, path: str, schema: AvroSchema | None, position: int) -> None:
+        self._path = path
+        self._schema = schema
+        self._position = position
+        self._file: IO[bytes] | None = None
+        self._records: Iterator[Any] = iter(())
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    def read(self, limit: int) -> Batch:
+        values: list[Any] = []
+        try:
+            if self._file is None:
+                self._file = open_for_reading(self._path)
+                self._records = self._remaining(self._file)
+            while len(values) < limit:
+                values.append(next(self._records))
+        except StopIteration:
+            self.finished = True
+        except (ValueError, EOFError, OSError, KeyError) as error:
+            raise SourceError(f"{self._path}: cannot read the Avro file: {error}") from error
+        self._position += len(values)
+        return Batch(values)
+
+    def _remaining(self, file: IO[bytes]) -> Iterator[Any]:
+        skipped = self._position
+        wanted = None if self._schema is None else self._schema._parsed("AvroFormat")
+        for block in _fastavro().block_reader(file, wanted):
+            if skipped >= block.num_records:
+                skipped -= block.num_records
+                continue
+            for record in block:
+                if skipped:
+                    skipped -= 1
+                else:
+                    yield record
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 class AvroInputFormat(ResultTypeQueryable):
-    """Not available yet: reading Avro files."""
+    """Avro files for `env.create_input`, under PyFlink's name; elsewhere `AvroFormat`.
+
+    Example::
+
+        env.create_input(AvroInputFormat("/data/in", schema))
+    """
 
     def __init__(self, path: str, schema: AvroSchema) -> None:
-        _not_yet("AvroInputFormat")
+        self.path = path
+        self.format = AvroFormat(schema)
 
     def get_java_object(self) -> NoReturn:
-        """Not available."""
-        _not_yet("AvroInputFormat")
+        """Not available: there is no Java object."""
+        java_only("AvroInputFormat.get_java_object")
 
     def get_produced_type(self) -> TypeInformation:
-        """Not available yet."""
-        _not_yet("AvroInputFormat")
+        """The type of the records."""
+        produced = self.format.produced_type
+        assert produced is not None
+        return produced
+
+
+# --- messages ---
+
+
+class _RowSchema:
+    """An Avro schema of records that are Rows."""
+
+    def __init__(self, what: str, record_class: str | None, avro_schema_string: str | None) -> None:
+        if record_class is not None:
+            java_only(f"{what}(record_class={record_class!r})", "Give avro_schema_string.")
+        if avro_schema_string is None:
+            raise TypeError(f"{what}: avro_schema_string must be given")
+        self.text = avro_schema_string
+        self.parsed = AvroSchema.parse_string(avro_schema_string)._parsed(what)
+        if not isinstance(self.parsed, dict) or self.parsed.get("type") != "record":
+            raise TypeError(f"{what}: the schema must be one of a record, got {avro_schema_string!r}")
 
 
 class AvroRowDeserializationSchema(DeserializationSchema):
-    """Not available yet: rows from Avro messages."""
+    """Makes a Row of an Avro message.
+
+    Example::
+
+        AvroRowDeserializationSchema(avro_schema_string=text).deserialize(message)  # Row(id=1, name='a')
+    """
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
-        _not_yet("AvroRowDeserializationSchema")
+        self._schema = _RowSchema("AvroRowDeserializationSchema", record_class, avro_schema_string)
+
+    def __reduce__(self) -> Any:
+        return AvroRowDeserializationSchema, (None, self._schema.text)
 
     def deserialize(self, message: bytes) -> Any:
-        _not_yet("AvroRowDeserializationSchema")
+        try:
+            record = _fastavro().schemaless_reader(io.BytesIO(message), self._schema.parsed, None)
+        except (ValueError, EOFError, IndexError, KeyError) as error:
+            raise ValueError(f"cannot read the Avro message {message[:100]!r}: {error}") from error
+        return _row(record, self._schema.parsed)
+
+    def get_produced_type(self) -> TypeInformation:
+        return Types.PICKLED_BYTE_ARRAY()
 
 
 class AvroRowSerializationSchema(SerializationSchema):
-    """Not available yet: Avro messages from rows."""
+    """Makes an Avro message of a Row.
+
+    Example::
+
+        AvroRowSerializationSchema(avro_schema_string=text).serialize(Row(id=1, name="a"))
+    """
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
-        _not_yet("AvroRowSerializationSchema")
+        self._schema = _RowSchema("AvroRowSerializationSchema", record_class, avro_schema_string)
+
+    def __reduce__(self) -> Any:
+        return AvroRowSerializationSchema, (None, self._schema.text)
 
     def serialize(self, element: Any) -> bytes | None:
-        _not_yet("AvroRowSerializationSchema")
+        stream = io.BytesIO()
+        record = _dict(element, self._schema.parsed)
+        try:
+            _fastavro().schemaless_writer(stream, self._schema.parsed, record)
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise ValueError(f"{element!r} does not fit the Avro schema: {error}") from error
+        return stream.getvalue()
+
+
+def _row(value: Any, schema: Any) -> Any:
+    """Dicts of records as Rows, at any depth."""
+    schema = _branch(schema)
+    if value is None or not isinstance(schema, dict):
+        return value
+    if schema["type"] == "record":
+        return Row(**{field["name"]: _row(value[field["name"]], field["type"]) for field in schema["fields"]})
+    return _within(value, schema, _row)
+
+
+def _dict(value: Any, schema: Any) -> Any:
+    """Rows as dicts of records, at any depth."""
+    schema = _branch(schema)
+    if value is None or not isinstance(schema, dict):
+        return value
+    if schema["type"] == "record" and isinstance(value, (Row, tuple)):
+        fields = schema["fields"]
+        if len(value) != len(fields):
+            raise ValueError(f"{value!r} has {len(value)} fields, and the record {schema['name']} has {len(fields)}")
+        named = value.as_dict() if isinstance(value, Row) and value._fields is not None else None
+        values = value if named is None else [named[field["name"]] for field in fields]
+        return {field["name"]: _dict(each, field["type"]) for field, each in zip(fields, values, strict=True)}
+    return _within(value, schema, _dict)
+
+
+def _within(value: Any, schema: dict[str, Any], convert: Callable[[Any, Any], Any]) -> Any:
+    if schema["type"] == "array":
+        return [convert(item, schema["items"]) for item in value]
+    if schema["type"] == "map":
+        return {key: convert(item, schema["values"]) for key, item in value.items()}
+    return value
+
+
+def _branch(schema: Any) -> Any:
+    """What a union of one type and null is besides null; values of other unions pass as they are."""
+    if not isinstance(schema, list):
+        return schema
+    types = [branch for branch in schema if branch != "null"]
+    return types[0] if len(types) == 1 else None
