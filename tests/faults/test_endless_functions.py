@@ -9,9 +9,8 @@ import time
 import pytest
 from tests.faults.helpers import assert_nothing_left, numbers, wait_until
 
-from flintstream.common import JobStatus
+from flintstream.common import Configuration, JobStatus
 from flintstream.datastream import MapFunction
-from flintstream.jobmaster import attempt
 from flintstream.spark import slots
 
 
@@ -59,7 +58,7 @@ class NeverLetsGo(Marks, MapFunction):
 
 @pytest.mark.parametrize("function", [SleepsInMap, SleepsInOpen, SleepsInClose, NeverLetsGo])
 def test_a_cancel_ends_a_function_that_never_returns(env, tmp_path, monkeypatch, function):
-    monkeypatch.setattr(attempt, "CLOSE_SECONDS", 1.0)
+    env.configure(Configuration.from_dict({"task.cancellation.timeout": "1 s"}))
     monkeypatch.setattr(slots, "CLOSE_SECONDS", 1.0)
     numbers(env, 1, 10).map(function(tmp_path / "begun")).print()
     client = env.execute_async()

@@ -10,8 +10,6 @@ import pytest
 from tests.faults.helpers import Gate, assert_a_new_job_works, failure, idle_job, numbers, reached
 from tests.processes import slot_pids
 
-from flintstream.spark import slots
-
 
 @pytest.mark.parametrize("victim", ["that processes", "that waits"])
 def test_a_slot_killed_in_the_middle_of_an_epoch_fails_the_job_and_leaves_nothing(env, tmp_path, victim):
@@ -47,8 +45,7 @@ def test_a_slot_killed_while_it_starts_fails_the_job(env, tmp_path):
     assert "slot 1 (process " in failure(env.execute_async())
 
 
-def test_a_slot_that_dies_before_it_calls_is_not_waited_for(env, tmp_path, monkeypatch):
-    monkeypatch.setattr(slots, "START_SECONDS", 1000.0)
+def test_a_slot_that_dies_before_it_calls_is_not_waited_for(env, tmp_path):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\ncat > /dev/null\n")
     python.chmod(0o755)

@@ -91,6 +91,19 @@ NETWORK_ENCRYPTION = FlintOption(
     "[deployment](deployment.md#who-may-connect-and-what-is-encrypted)",
 )
 JOB_ID = FlintOption("flint.job-id", _job_id, "a new one", "the id of the job: 32 hexadecimal digits")
+SLOT_CALL_TIMEOUT = FlintOption(
+    "flint.slot.call-timeout",
+    _positive_duration,
+    "`5 min`",
+    "how long a slot may take to answer the driver where no code of the program runs; then the job fails",
+)
+REPORT_AFTER = FlintOption(
+    "flint.slot.report-after",
+    _positive_duration,
+    "`1 min`",
+    "when slots have worked on one epoch, or one call, for that long, the operator and its stack are logged; again after "
+    "twice the time, and so on",
+)
 PROGRESS = FlintOption(
     "flint.progress", parse_boolean, "`true`", "whether a terminal shows the live line; or `FLINT_PROGRESS=0`"
 )
@@ -107,6 +120,8 @@ FLINT_OPTIONS: tuple[FlintOption[Any], ...] = (
     MAX_MEMORY_STATE_SIZE,
     CHECKPOINT_PERMISSIONS,
     NETWORK_ENCRYPTION,
+    SLOT_CALL_TIMEOUT,
+    REPORT_AFTER,
     JOB_ID,
     PROGRESS,
     SPARK_LOG_LEVEL,

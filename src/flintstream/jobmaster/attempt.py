@@ -6,6 +6,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.sizing import EpochSizer
 from flintstream.jobmaster.source_factory import SourceFactory
 from flintstream.jobmaster.sources import SourceCoordinator
+from flintstream.jobmaster.watchdog import Diagnosis, Watchdog
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
 from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.faults import Fault, engine_fault, user_fault
@@ -36,8 +38,6 @@ from flintstream.spark.spool_frame import spool_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-CLOSE_SECONDS = 5.0
 
 
 class JobAttempt:
@@ -69,6 +69,7 @@ class JobAttempt:
         self._progress = progress
         self._source_factory = source_factory
         self.pool: SlotPool | None = None
+        self.watchdog: Watchdog | None = None
         self._runner: EpochRunner | None = None
         self._sources: dict[str, SourceCoordinator] = {}
         """By operator id."""
@@ -102,7 +103,9 @@ class JobAttempt:
             self._settings.python_executable,
             self._on_message,
             is_encrypted(self._settings.configuration),
+            self._settings.slot_timeouts,
         )
+        self._control.check()  # Whoever cancels from now on finds the pool.
         count = graph.slots_count
         self._progress.phase(f"starting {count} slot{'' if count == 1 else 's'}")
         pool.start()
@@ -110,6 +113,10 @@ class JobAttempt:
         self._progress.phase(
             "opening functions" if restored is None else f"restoring checkpoint {restored.checkpoint_id}"
         )
+        self.watchdog = Watchdog(
+            self._settings.job_name, pool, self._coordinator, self._settings.slot_timeouts, self._on_failure
+        )
+        self.watchdog.start()
         info, user_code = self._settings.for_slots(self._job_id, self._number, pool.local)
         if restored is not None:
             self._check_lease()  # Sinks that are opened commit what waited in the checkpoint.
@@ -160,12 +167,21 @@ class JobAttempt:
         """Something of this attempt has failed; on a thread of the pool or of a source."""
         if not self._over:
             self._control.fail(fault)
+            self.give_up_calls(fault.summary)
             threading.Thread(target=self.interrupt, daemon=True).start()
 
     def interrupt(self) -> None:
         """Ends what runs; may be called from any thread."""
         if self._runner is not None:
             self._runner.cancel()
+        if self.pool is not None:
+            self.pool.interrupt()
+
+    def fail_drain(self, seconds: float) -> None:
+        """The last epoch, before a savepoint for which the job was drained, does not end; on a thread of a timer."""
+        if self.pool is not None and not self._over:
+            why = f"the job was drained, and its savepoint could not begin for {seconds:g} s"
+            self._on_failure(Diagnosis(self.pool).fault(why))
 
     def give_up_calls(self, why: str) -> None:
         """Ends the waiting for slots: a user function may never return, and its slot never answer.
@@ -177,19 +193,21 @@ class JobAttempt:
 
     def finish(self) -> None:
         """The job is done: closes all operators, and takes their last results."""
-        self._take_results(self._call("close", CLOSE_SECONDS * 12))
+        self._take_results(self._call("close"))
         self._deliveries.release(self.epoch)
 
     def release(self, finished: bool) -> None:
         """Leaves nothing running. What is still told of this attempt is not the next one's concern."""
         self._over = True
+        if self.watchdog is not None:
+            self.watchdog.end()
         pool = self.pool
         steps: list[Callable[[], None]] = [source.close for source in self._sources.values()]
         if not finished:
             steps.insert(0, self.interrupt)
         if pool is not None and not finished:
             # The job's own failure is what counts, and the slots are ended in any case.
-            steps.append(lambda: pool.tell_all("close", CLOSE_SECONDS))
+            steps.append(lambda: pool.tell_all("close", self._settings.slot_timeouts.cancellation))
         if pool is not None:
             steps.append(pool.close)
         # A query that cannot be stopped, say, keeps neither slots alive nor the job from its restart.
@@ -237,8 +255,12 @@ class JobAttempt:
         return True
 
     def _run_epoch(self) -> list[EpochReport]:
-        assert self._runner is not None
         self.epoch += 1
+        with self._waiting(f"epoch {self.epoch}"):
+            return self._process_epoch()
+
+    def _process_epoch(self) -> list[EpochReport]:
+        assert self._runner is not None
         started = time.perf_counter()
         self._control.begin_epoch()
         limit = self._sizer.limit
@@ -352,7 +374,6 @@ class JobAttempt:
 
     def _tend_checkpoints(self) -> None:
         """Between two epochs: tells slots what became of checkpoints, and begins those that are due."""
-        self._coordinator.expire()
         for outcome in self._coordinator.outcomes():
             self._take_outcome(outcome)
         request = self._control.next_request()
@@ -405,7 +426,8 @@ class JobAttempt:
         }
         assert self.pool is not None
         try:
-            self.pool.call_all("snapshot", lambda slot: arguments)
+            with self._waiting("taking a snapshot"):
+                self.pool.call_all("snapshot", lambda slot: arguments)
         except SlotError as error:
             if error.fault is None:
                 raise self._cause_of(error) from error
@@ -421,7 +443,6 @@ class JobAttempt:
                 if outcome.pending is pending:
                     return outcome.error
             self._control.wait_for_wake(1.0)
-            self._coordinator.expire()
 
     def _take_savepoint(self, request: SavepointRequest) -> None:
         """Takes a savepoint, and with it perhaps ends the job; whoever waits for it learns what came of it."""
@@ -438,6 +459,7 @@ class JobAttempt:
         if request.drain:
             self._draining = True
             self._one_epoch()
+        request.begun.set()
         pending = self._begin_checkpoint(request.directory)
         if request.stop:
             self._progress.phase("stopping with a savepoint")
@@ -470,17 +492,23 @@ class JobAttempt:
 
     # --- slots ---
 
-    def _call(self, name: str, timeout: float | None = None, arguments: Any = None) -> list[Any]:
+    def _waiting(self, work: str) -> AbstractContextManager[None]:
+        """While this thread waits for slots, the watchdog looks after them."""
+        return nullcontext() if self.watchdog is None else self.watchdog.waiting(work)
+
+    def _call(self, name: str, arguments: Any = None) -> list[Any]:
         assert self.pool is not None
         try:
-            return self.pool.call_all(name, arguments, timeout)
+            with self._waiting(f"the call '{name}'"):
+                return self.pool.call_all(name, arguments)
         except SlotError as error:
             raise self._cause_of(error) from error
 
     def _call_slot(self, slot: int, name: str, **arguments: Any) -> Any:
         assert self.pool is not None
         try:
-            return self.pool.call(slot, name, **arguments)
+            with self._waiting(f"the call '{name}'"):
+                return self.pool.call(slot, name, **arguments)
         except SlotError as error:
             raise self._cause_of(error) from error
 

@@ -49,6 +49,8 @@ class SavepointRequest:
     drain: bool = False
     """Whether everything that waits for time is let out before: the last watermark comes, and the end of the input."""
     result: Future[str] = field(default_factory=promise)
+    begun: threading.Event = field(default_factory=threading.Event, compare=False)
+    """Whether it is being taken, and has a deadline by itself."""
 
 
 class JobStopped(Exception):
@@ -105,6 +107,14 @@ class JobControl:
             self._requests.append(request)
             self._woken = True
             self._changed.notify_all()
+
+    def withdraw(self, request: SavepointRequest) -> bool:
+        """Takes a request back; false if the job's thread has it already."""
+        with self._changed:
+            if request not in self._requests:
+                return False
+            self._requests.remove(request)
+            return True
 
     # --- for the job's thread ---
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -13,7 +14,7 @@ from flintstream.common.job_execution_result import JobExecutionResult
 from flintstream.common.job_status import JobStatus
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.attempt import JobAttempt
-from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator, OperatorInfo
+from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator, CheckpointFailedError, OperatorInfo
 from flintstream.jobmaster.checkpoints.restore import restored_operators
 from flintstream.jobmaster.checkpoints.settings import Retention
 from flintstream.jobmaster.checkpoints.store import TASK_OWNED
@@ -37,10 +38,14 @@ from flintstream.runtime.checkpoint.pieces import RestoredOperators
 from flintstream.runtime.checkpoint.storage import LocalStorage, storage_at
 from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.faults import Fault, engine_fault
+from flintstream.runtime.stacks import frame_of, stack_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+END_SECONDS = 120.0
+"""How long, beyond what user code has to close, a cancelled job has to end before it is left behind."""
+_log = logging.getLogger(__name__)
 _ENDED = (JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED)
 
 
@@ -77,6 +82,10 @@ class JobMaster:
         """The savepoint with which the job stops, if it was told to. From then on it restores nothing else."""
         self._started = time.time()
         self._thread = threading.Thread(target=self._run, name=f"job {settings.job_name}", daemon=True)
+        self._concluding = threading.Lock()
+        self._concluded = threading.Event()
+        self._timers: list[threading.Timer] = []
+        """What waits for the job to end."""
 
     # --- for the client ---
 
@@ -89,6 +98,8 @@ class JobMaster:
         if self.status in (*_ENDED, JobStatus.CANCELLING):
             return
         self._control.cancel()
+        if (grace := self.settings.slot_timeouts.cancellation) is not None:
+            self._timers.append(_later(grace + END_SECONDS, self._leave_behind))
         if self.attempt is not None:
             self.attempt.give_up_calls("the job is cancelled")
             self.attempt.interrupt()
@@ -106,11 +117,27 @@ class JobMaster:
         self._control.request(request)
         if self.status in _ENDED:
             self._control.refuse_requests(self._end())
+        timer = _later(self.settings.checkpoints.timeout, self._expire, request)
+        request.result.add_done_callback(lambda done: timer.cancel())
         return request.result
 
+    def _expire(self, request: SavepointRequest) -> None:
+        """A savepoint that is wanted has had all its time."""
+        if request.begun.is_set() or request.result.done():
+            return  # It is being taken, and times out as a checkpoint does.
+        seconds, attempt = self.settings.checkpoints.timeout, self.attempt
+        told = "" if attempt is None or attempt.watchdog is None else attempt.watchdog.explain()
+        if self._control.withdraw(request):
+            why = told or f"the job is {self.status.name}"
+            request.result.set_exception(
+                CheckpointFailedError(f"the savepoint could not begin for {seconds:g} s: {why}")
+            )
+        elif attempt is not None and request.drain:
+            attempt.fail_drain(seconds)
+
     def join(self, timeout: float | None = None) -> None:
-        """Waits until the job's thread has ended."""
-        self._thread.join(timeout)
+        """Waits until the job has ended."""
+        self._concluded.wait(timeout)
 
     def collector(self, collector_id: str) -> Collector:
         """Where the records of a collecting sink arrive."""
@@ -147,6 +174,12 @@ class JobMaster:
             steps,
             f"job '{self.settings.job_name}' ({self.job_id}) is {last.name}; not all it has left could be removed",
         )
+        self._conclude(last, outcome)
+
+    def _conclude(self, last: JobStatus, outcome: JobExecutionResult | BaseException) -> None:
+        """Tells everybody what became of the job, once."""
+        if not self._concluding.acquire(blocking=False):
+            return  # The job was left behind.
         failure = outcome if isinstance(outcome, BaseException) else None
         if isinstance(failure, JobExecutionError):
             self.failure = failure.fault.headline
@@ -161,6 +194,19 @@ class JobMaster:
         else:
             self.result.set_exception(failure)
         self._deliveries.end(failure)
+        self._concluded.set()
+        for timer in self._timers:
+            timer.cancel()
+
+    def _leave_behind(self) -> None:
+        """A cancelled job whose thread hangs where nothing can end it, in a function of the program on the driver, say."""
+        if self._concluded.is_set():
+            return
+        stack = stack_of(frame_of(self._thread.ident))
+        _log.warning("job '%s' is cancelled, and its thread has not ended; it is at\n%s", self.settings.job_name, stack)
+        if self.attempt is not None and self.attempt.pool is not None:
+            self.attempt.pool.close()
+        self._conclude(JobStatus.CANCELED, JobCancelledError(self.settings.job_name, str(self.job_id)))
 
     def _run_attempts(self) -> tuple[JobStatus, JobExecutionResult | BaseException]:
         strategy = self.settings.restart_strategy()
@@ -283,6 +329,13 @@ class JobMaster:
     def _set_status(self, status: JobStatus) -> None:
         self.status = status
         self.status_times.append((status, time.time()))
+
+
+def _later(seconds: float, call: Callable[..., None], *arguments: Any) -> threading.Timer:
+    timer = threading.Timer(seconds, call, arguments)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def _not_ended(savepoint: str, error: BaseException | None) -> RuntimeError:

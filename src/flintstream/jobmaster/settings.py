@@ -19,6 +19,7 @@ from flintstream.jobmaster.restart import RestartStrategy, restart_strategy
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.user_code import UserCode, collect_main, ship_file
 from flintstream.spark.refused_settings import check_settings
+from flintstream.spark.timeouts import SlotTimeouts
 
 CLAIM_MODE = ("execution.state-recovery.claim-mode", "execution.savepoint-restore-mode")
 PYTHON_PATH = "python.pythonpath"
@@ -52,7 +53,7 @@ class JobSettings:
             option.of(self.configuration)
         check_settings(self.configuration)
         self._check_python()
-        _ = self.checkpoints, self.watermark_interval
+        _ = self.checkpoints, self.watermark_interval, self.slot_timeouts
         for key in CLAIM_MODE:
             check_claim_mode(self.configuration.get(key, "NO_CLAIM"), key)
         if self.state_backend == "rocksdb":
@@ -80,6 +81,11 @@ class JobSettings:
     def checkpoints(self) -> CheckpointSettings:
         """When checkpoints are taken, and what the job goes on from."""
         return CheckpointSettings.of(self.configuration, self.batch_mode)
+
+    @cached_property
+    def slot_timeouts(self) -> SlotTimeouts:
+        """How long the driver waits for slots, and they for it."""
+        return SlotTimeouts.of(self.configuration)
 
     @property
     def state_backend(self) -> str:

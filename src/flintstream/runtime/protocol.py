@@ -65,6 +65,54 @@ class Reply:
     fault: Fault | None = None
 
 
+LOOK = "look"
+"""The call that a slot answers at once, whatever it does: with its Activity. It is also the heartbeat."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """Slot to driver: what its processing thread does."""
+
+    work: str | None
+    """A call of the driver by its name, or an epoch; None while it waits for the next thing to do."""
+    seconds: float
+    """For how long it has done that."""
+    operator: str | None = None
+    subtask: int | None = None
+    call_seconds: float = 0.0
+    """How long one and the same call of the operator's function is known to last."""
+    stack: str = ""
+    source_stacks: dict[str, str] = field(default_factory=dict)
+    """Of the threads in which source functions run, by name."""
+
+    def describe(self) -> str:
+        """One line for a person."""
+        work = _WORKS.get(self.work or "", self.work)
+        if self.work is None:
+            return "waits for work"
+        if self.operator is None:
+            return f"has been {work} for {self.seconds:.0f} s"
+        place = f"in operator '{self.operator}' (subtask {(self.subtask or 0) + 1})"
+        if self.call_seconds < self.seconds / 2:
+            return f"has been {work} for {self.seconds:.0f} s, now {place}"
+        one_call = f"whose function has not returned for {self.call_seconds:.0f} s"
+        return f"has been {work} for {self.seconds:.0f} s, {place}, {one_call}"
+
+    def stacks(self) -> str:
+        """Where its threads are."""
+        sources = "".join(f"thread '{name}' is at\n{stack}" for name, stack in self.source_stacks.items())
+        return self.stack + sources
+
+
+_WORKS = {
+    "deploy": "opening its operators",
+    "snapshot": "taking a snapshot",
+    "checkpoint_complete": "committing a checkpoint",
+    "checkpoint_aborted": "giving up a checkpoint",
+    "close": "closing its operators",
+}
+
+
 @dataclass(frozen=True)
 class Registration:
     """Slot to driver, first of all: who it is and where tasks find it."""

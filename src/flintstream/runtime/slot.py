@@ -1,11 +1,12 @@
 """Slot: the long-lived process that hosts one subtask of each vertex, with operators, state and timers.
 
-Three threads: one listens to the driver, one accepts the connections of Spark tasks, and the main one, the processing
-thread, does everything else, one thing after the other.
+Three threads: one listens to the driver, and tells it at any time what the slot does; one accepts the connections of Spark
+tasks; and the main one, the processing thread, does everything else, one thing after the other.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import pickle
 import queue
@@ -22,9 +23,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from flintstream.common.time import earliest
+from flintstream.runtime.activity import ActivityMonitor
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, RestoredOperators
 from flintstream.runtime.checkpoint.uploads import SlotSnapshot, Uploads
-from flintstream.runtime.connections import Address, ConnectionListener, Credentials, connect
+from flintstream.runtime.connections import Address, ConnectionListener, Credentials, connect, received
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import VertexDeployment
 from flintstream.runtime.faults import Fault, UserCodeError, engine_fault
@@ -35,6 +37,7 @@ from flintstream.runtime.protocol import (
     END,
     FAILED,
     INPUT,
+    LOOK,
     OUTPUT,
     PASS_ON,
     ROW_HEADER,
@@ -56,6 +59,7 @@ from flintstream.runtime.user_code import UserCode
 POLL_SECONDS = 0.05
 """How often a source that cannot tell when it has data is asked while the job is idle."""
 _FIRST_PAGE_BYTES = 1 << 20
+_GRACE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ class SlotSpec:
     credentials: Credentials
     directory: str | None
     """Where the slot may put its socket and files; None where the driver is on another machine."""
+    heartbeat_timeout: float = 600.0
+    """A slot that has heard nothing of a driver on another machine for so long ends."""
 
 
 class TaskConnectionLost(BaseException):
@@ -96,6 +102,7 @@ class Slot:
         self._broken = False
         self._incremental = True
         self._uploads = Uploads(spec.slot, self._tell)
+        self._activity = ActivityMonitor()
         self._garbage = GarbageCollection()
         self._send: Callable[[bytes], None] = _nobody
         self._calls: dict[str, Callable[..., Any]] = {
@@ -124,9 +131,12 @@ class Slot:
             while True:
                 item = self._next_item()
                 if isinstance(item, Request):
+                    self._activity.begin(item.call)
                     self._answer(item)
                 else:
+                    self._activity.begin(f"processing epoch {self._epoch}")
                     self._serve(item)
+                self._activity.end()
         except BaseException as error:
             self._fail(engine_fault(error))
             raise
@@ -137,11 +147,13 @@ class Slot:
             try:
                 return self._work.get(timeout=POLL_SECONDS if pollable else None)
             except queue.Empty:
+                self._activity.begin("asking sources for data")
                 try:
                     if any([head.poll() for head in pollable]):
                         self._notify_data()
                 except Exception as error:
                     self._fail(engine_fault(error))
+                self._activity.end()
 
     def _pollable(self) -> list[SourceHead]:
         """The sources to look at while nothing runs: those that still read and have not told that they have data."""
@@ -151,18 +163,34 @@ class Slot:
 
     def _listen_to_driver(self) -> None:
         try:
-            while True:
-                self._work.put(self._control.recv())
+            while self._driver_is_there():
+                for message in received(self._control):
+                    if isinstance(message, Request) and message.call == LOOK:
+                        self._tell(Reply(message.number, self._activity.look()))
+                    else:
+                        self._work.put(message)
         except (EOFError, OSError):
             pass  # The driver has hung up, or is dead.
         except BaseException as error:  # A call that cannot be unpickled here: a class of the user's is missing.
             self._fail(engine_fault(error))
         finally:
-            # Nothing here may outlive the driver's word, least of all threads of user code.
+            # Nothing here may outlive the driver's word, least of all threads of user code; one of them may hold a stream.
+            threading.Timer(_GRACE_SECONDS, os._exit, [0]).start()
             sys.stdout.flush()
             sys.stderr.flush()
             self._remove_files()
             os._exit(0)
+
+    def _driver_is_there(self) -> bool:
+        """Waits for the next word of the driver; false if there is none for too long.
+
+        On this machine a connection ends with its process; one from another machine may fall silent without an end.
+        """
+        if isinstance(self._spec.driver, str):
+            return True
+        # Should native code hold the interpreter until then, this thread cannot act; the one behind this call can.
+        faulthandler.dump_traceback_later(self._spec.heartbeat_timeout + _GRACE_SECONDS, exit=True)
+        return self._control.poll(self._spec.heartbeat_timeout)
 
     def _remove_files(self) -> None:
         """Removes this slot's files; the last slot of a driver that was killed removes what is left of the driver's."""

@@ -23,6 +23,8 @@ def stack_of(frame: FrameType | None) -> str:
     if frame is None:
         return "  (this thread has ended)\n"
     frames = traceback.extract_stack(frame)
+    if frames and frames[0].filename == "<string>":
+        del frames[0]  # How a slot's process begins.
     users = next((index for index, each in enumerate(frames) if not is_engine(each.filename)), 0)
     return "".join(traceback.format_list(frames[users:]))
 

@@ -23,24 +23,28 @@ from typing import TYPE_CHECKING, Any
 
 from flintstream.runtime.connections import Address, ConnectionListener, hang_up, received
 from flintstream.runtime.faults import Fault, engine_fault
-from flintstream.runtime.protocol import DataReady, Registration, Reply, Request, SlotFailed
+from flintstream.runtime.protocol import LOOK, Activity, DataReady, Registration, Reply, Request, SlotFailed
 from flintstream.runtime.reception import MOST_WAITING
 from flintstream.runtime.slot import SlotSpec
 from flintstream.spark.encryption import new_credentials
+from flintstream.spark.outbox import Outbox
 from flintstream.spark.session import is_local
 from flintstream.spark.shipping import ship_package
 from flintstream.spark.slot_process import describe_exit, exit_status, start_slot
+from flintstream.spark.timeouts import SlotTimeouts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-START_SECONDS = 60.0
 CLOSE_SECONDS = 5.0
 EXIT_SECONDS = 10.0
 """How long to wait for the exit status of a slot that has gone."""
-_LOOK_SECONDS = 0.1
+LOOK_SECONDS = 10.0
+"""How long a slot may take to say what it does."""
+_WAIT_SECONDS = 0.1
 # A Unix socket's path holds 108 bytes on Linux, 104 on macOS; a slot's is "<directory>/slot-<n>-<8 characters>/s".
 _LONGEST_DIRECTORY = 104 - 24
+_CALLS_OF_USER_CODE = frozenset({"deploy", "snapshot", "checkpoint_complete", "checkpoint_aborted", "close"})
 _log = logging.getLogger(__name__)
 
 
@@ -61,6 +65,12 @@ class SlotHandle:
     host: str
     address: Address
     connection: Connection
+    outbox: Outbox
+    heard: float
+    """When it has answered last, by the monotonic clock."""
+
+    def __str__(self) -> str:
+        return f"slot {self.slot} (process {self.pid} on {self.host})"
 
 
 class SlotPool:
@@ -82,7 +92,9 @@ class SlotPool:
         python_executable: str | None = None,
         on_message: Callable[[Any], None] = lambda message: None,
         encrypted: bool = False,
+        timeouts: SlotTimeouts | None = None,
     ) -> None:
+        self._timeouts = timeouts or SlotTimeouts()
         self._on_message = on_message
         self._python_executable = python_executable
         self.credentials = new_credentials(encrypted)
@@ -102,6 +114,9 @@ class SlotPool:
         self._pids: dict[int, int] = {}
         """By slot, what was started: on this machine the shell that waits for the slot."""
         self._all_here = threading.Event()
+        # Never that of another attempt, which is cancelled with all that would still begin in it.
+        self._group = f"flint-{job_id}-{attempt}-slots-{uuid.uuid4().hex[:8]}"
+        self._interrupted = False
         self.local = is_local(spark)
         self._directory = tempfile.mkdtemp(prefix="flint-")
         self._listener: ConnectionListener | None = None
@@ -120,19 +135,34 @@ class SlotPool:
         self._listener = ConnectionListener(own, self.credentials, self._register, most_waiting=most_waiting)
         threading.Thread(target=self._listener.serve, name="slots", daemon=True).start()
         ship_package(self._spark)
-        self._wait_for_calls(self._launch())
+        deadline = time.monotonic() + self._timeouts.start
+        self._wait_for_calls(self._launch_in_time(), deadline)
         self._listener.close()
         threading.Thread(target=self._listen, name="slot events", daemon=True).start()
 
-    def _wait_for_calls(self, pids: dict[int, int]) -> None:
+    def interrupt(self) -> None:
+        """Ends a start that is under way; may be called from any thread."""
+        self._interrupted = True
+        if not self._all_here.is_set():
+            self._cancel_start()
+
+    def _cancel_start(self) -> None:
+        context: Any = self._spark.sparkContext
+        context._jsc.sc().cancelJobGroupAndFutureJobs(self._group, "the slots are not needed any more")
+
+    def _wait_for_calls(self, pids: dict[int, int], deadline: float) -> None:
         """Waits until each slot has called back; on this machine, no longer than its process lives."""
-        deadline = time.monotonic() + START_SECONDS
-        while not self._all_here.wait(_LOOK_SECONDS):
+        while not self._all_here.wait(_WAIT_SECONDS):
             missing = sorted(set(pids) - set(self._slots))
+            if self._interrupted:
+                raise SlotError(f"slots {missing} are not needed any more")
             if self.local and (dead := [slot for slot in missing if not _alive(pids[slot])]):
                 raise SlotError(f"slot {dead[0]} {describe_exit(self._exit_status(dead[0]))} (while it started)")
             if time.monotonic() >= deadline:
-                raise SlotError(f"slots {missing} did not start within {START_SECONDS:.0f} s")
+                raise SlotError(
+                    f"slots {missing} have not called back within {self._timeouts.start:g} s (slot.request.timeout): their "
+                    "processes could not be started, or do not reach the driver"
+                )
 
     def _register(self, connection: Connection) -> None:
         """Takes in a slot that calls for the first time; one that comes too late is sent away, and ends."""
@@ -145,9 +175,42 @@ class SlotPool:
             if self._closing or not isinstance(message, Registration) or message.slot in self._slots:
                 connection.close()
                 return
-            self._slots[message.slot] = SlotHandle(message.slot, message.pid, message.host, message.address, connection)
+            self._slots[message.slot] = SlotHandle(
+                message.slot,
+                message.pid,
+                message.host,
+                message.address,
+                connection,
+                Outbox(connection, f"to slot {message.slot}"),
+                time.monotonic(),
+            )
             if len(self._slots) == self._count:
                 self._all_here.set()
+
+    def _launch_in_time(self) -> dict[int, int]:
+        """Starts the processes, unless Spark cannot within the time that it has."""
+        too_late = threading.Event()
+
+        def cancel() -> None:
+            too_late.set()
+            self._cancel_start()
+
+        timer = threading.Timer(self._timeouts.start, cancel)
+        timer.daemon = True
+        timer.start()
+        try:
+            return self._launch()
+        except Exception as error:
+            if too_late.is_set():
+                raise SlotError(
+                    f"Spark has not started {self._count} slots within {self._timeouts.start:g} s (slot.request.timeout): "
+                    "it needs as many free cores at once as the job has slots, or all it has"
+                ) from error
+            if self._interrupted:
+                raise SlotError("the slots are not needed any more") from error
+            raise
+        finally:
+            timer.cancel()
 
     def _launch(self) -> dict[int, int]:
         """Starts the processes, and gives their ids by slot. A barrier stage needs a core for each task, so a task may start
@@ -156,9 +219,7 @@ class SlotPool:
         context = self._spark.sparkContext
         cores = context.defaultParallelism
         tasks = max(1, min(self._count, cores))
-        # The group of the attempt before is cancelled, with all that would still begin in it.
-        group = f"flint-{self._job_id}-{self._attempt}-slots-{uuid.uuid4().hex[:8]}"
-        context.setJobGroup(group, f"slots of job {self._job_id}", True)
+        context.setJobGroup(self._group, f"slots of job {self._job_id}", True)
         specs = [
             SlotSpec(
                 slot=slot,
@@ -167,6 +228,7 @@ class SlotPool:
                 driver=self._listener.address,
                 credentials=self.credentials,
                 directory=self._directory if self.local else None,
+                heartbeat_timeout=self._timeouts.heartbeat_timeout,
             )
             for slot in range(self._count)
         ]
@@ -190,6 +252,7 @@ class SlotPool:
             listener.close()
         for handle in self._slots.values():
             hang_up(handle.connection)
+            handle.outbox.close()
         self._wait_for_exit()
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -227,8 +290,8 @@ class SlotPool:
         return [self._slots[slot] for slot in sorted(self._slots)]
 
     def call(self, slot: int, name: str, timeout: float | None = None, **arguments: Any) -> Any:
-        """Calls one slot and waits for its reply."""
-        return self._send(slot, name, arguments).result(timeout)
+        """Calls one slot and waits for its reply; `timeout` as in `call_all`."""
+        return self._replies_to(name, {slot: self._send(slot, name, arguments)}, timeout)[0]
 
     def call_all(
         self,
@@ -236,16 +299,60 @@ class SlotPool:
         arguments: Callable[[int], dict[str, Any]] | None = None,
         timeout: float | None = None,
     ) -> list[Any]:
-        """Calls all slots at once and waits for all replies, in the order of the slots."""
-        sent = [self._send(slot, name, arguments(slot) if arguments else {}) for slot in range(self._count)]
-        wait_for(sent, timeout, FIRST_EXCEPTION)
-        failed = next((future for future in sent if future.done() and future.exception() is not None), None)
-        late = [slot for slot, future in enumerate(sent) if not future.done()]
-        if failed is None and late:
-            raise SlotError(f"slots {late} have not answered '{name}' within {timeout:g} s")
-        return [future.result() for future in ([failed] if failed is not None else sent)]
+        """Calls all slots at once and waits for all replies, in the order of the slots.
 
-    def tell_all(self, name: str, timeout: float) -> None:
+        Without a timeout it is that of the settings, and none for calls that run user code: those may take as long as they
+        like, and end when the pool is told to give up.
+        """
+        sent = {slot: self._send(slot, name, arguments(slot) if arguments else {}) for slot in range(self._count)}
+        return self._replies_to(name, sent, timeout)
+
+    def _replies_to(self, name: str, sent: dict[int, Future[Any]], timeout: float | None) -> list[Any]:
+        if timeout is None and name not in _CALLS_OF_USER_CODE:
+            timeout = self._timeouts.call
+        wait_for(sent.values(), timeout, FIRST_EXCEPTION)
+        failed = next((future for future in sent.values() if future.done() and future.exception() is not None), None)
+        if failed is not None:
+            failed.result()
+        late = [slot for slot, future in sent.items() if not future.done()]
+        if late:
+            diagnosis = "\n".join(self.describe(each) for each in self.look().items() if each[0] in late)
+            raise SlotError(f"slots {late} have not answered '{name}' within {timeout:g} s: {diagnosis}")
+        return [future.result() for future in sent.values()]
+
+    # --- what slots do ---
+
+    def look(self) -> dict[int, Activity | None]:
+        """What each slot does now; None for one that does not answer."""
+        sent = {slot: self._send(slot, LOOK, {}) for slot in sorted(self._slots)}
+        wait_for(sent.values(), LOOK_SECONDS, ALL_COMPLETED)
+        return {slot: future.result() if _answered(future) else None for slot, future in sent.items()}
+
+    def describe(self, looked: tuple[int, Activity | None]) -> str:
+        """What a slot does, for a person."""
+        slot, activity = looked
+        if activity is None:
+            return (
+                f"{self._slots[slot]} does not answer: native code holds its interpreter, or the process or its machine is "
+                "stopped"
+            )
+        return f"{self._slots[slot]} {activity.describe()}\n{activity.stacks()}".rstrip()
+
+    def beat(self) -> None:
+        """Asks all slots for a sign of life, and loses those that have given none for too long."""
+        now = time.monotonic()
+        for handle in list(self._slots.values()):
+            if handle.slot in self._lost_slots:
+                continue
+            if now - handle.heard > self._timeouts.heartbeat_timeout:
+                why = f"{handle} has not been heard of for {self._timeouts.heartbeat_timeout:g} s (heartbeat.timeout)"
+                self._lost(handle, why)
+            else:
+                self._send(handle.slot, LOOK, {})
+
+    # --- messages ---
+
+    def tell_all(self, name: str, timeout: float | None) -> None:
         """Calls all slots that can be reached, and gives them time to do it, whatever comes of it."""
         self._given_up = None
         wait_for([self._send(slot, name, {}) for slot in list(self._slots)], timeout, ALL_COMPLETED)
@@ -254,24 +361,25 @@ class SlotPool:
         """Ends the waiting for replies, now and in future: the job is about to end."""
         self._given_up = why
         for number in list(self._replies):
-            future = self._replies.pop(number, None)
-            if future is not None:
-                future.set_exception(SlotError(why))
+            self._refuse(number, SlotError(why))
 
     def _send(self, slot: int, name: str, arguments: dict[str, Any]) -> Future[Any]:
         number = next(self._numbers)
         future: Future[Any] = Future()
         self._replies[number] = future
-        refusal = self._lost_slots.get(slot) or self._given_up
-        if refusal is None:
-            try:
-                with self._lock:
-                    self._slots[slot].connection.send(Request(number, name, arguments))
-            except (OSError, ValueError) as error:
-                refusal = f"slot {slot} cannot be reached: {error}"
-        if refusal is not None and self._replies.pop(number, None) is not None:
-            future.set_exception(SlotError(refusal))
+        refusal = self._lost_slots.get(slot) or (self._given_up if name != LOOK else None)
+        if refusal is not None:
+            self._refuse(number, SlotError(refusal))
+        else:
+            self._slots[slot].outbox.put(
+                Request(number, name, arguments), lambda error: self._refuse(number, _unsent(slot, error))
+            )
         return future
+
+    def _refuse(self, number: int, error: BaseException) -> None:
+        future = self._replies.pop(number, None)
+        if future is not None:
+            future.set_exception(error)
 
     def _listen(self) -> None:
         by_connection = {handle.connection: handle for handle in self._slots.values()}
@@ -284,11 +392,12 @@ class SlotPool:
                 handle = by_connection[connection]  # type: ignore[index]
                 try:
                     for message in received(handle.connection):
+                        handle.heard = time.monotonic()
                         self._handle(message)
                 except (EOFError, OSError):
                     del by_connection[handle.connection]
                     if not self._closing:
-                        self._lost(handle)
+                        self._lost(handle, f"{handle} {describe_exit(self._exit_status(handle.slot))}")
                 except Exception as error:  # A reply that cannot be unpickled here.
                     self._on_failure(engine_fault(error))
                     self.give_up_calls(str(error))
@@ -314,12 +423,20 @@ class SlotPool:
             return None
         return exit_status(self._directory, slot, EXIT_SECONDS, lambda: _alive(self._pids[slot]))
 
-    def _lost(self, handle: SlotHandle) -> None:
-        how = describe_exit(self._exit_status(handle.slot))
-        summary = f"slot {handle.slot} (process {handle.pid} on {handle.host}) {how}"
+    def _lost(self, handle: SlotHandle, summary: str) -> None:
         self._lost_slots[handle.slot] = summary
         self._on_failure(Fault(None, None, None, summary, summary))
         self.give_up_calls(summary)
+
+
+def _unsent(slot: int, error: BaseException) -> BaseException:
+    """What cannot be pickled is the caller's matter; all else is the connection's."""
+    unreachable = isinstance(error, OSError | ValueError)
+    return SlotError(f"slot {slot} cannot be reached: {error}") if unreachable else error
+
+
+def _answered(future: Future[Any]) -> bool:
+    return future.done() and future.exception() is None
 
 
 def _start_slots(

@@ -48,6 +48,9 @@ class Slots:
     def give_up_calls(self, why: str) -> None:
         self.given_up.append(why)
 
+    def interrupt(self) -> None:
+        """Has nothing under way."""
+
     def close(self) -> None:
         self.called.append("hang up")
 

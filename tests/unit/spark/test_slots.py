@@ -13,20 +13,26 @@ from typing import Any
 import pytest
 
 from flintstream.runtime.connections import connect
-from flintstream.runtime.protocol import Registration, Reply
+from flintstream.runtime.faults import Fault
+from flintstream.runtime.protocol import LOOK, Activity, Registration, Reply
 from flintstream.spark import slots as module
 from flintstream.spark.slots import SlotError, SlotPool, _alive
+from flintstream.spark.timeouts import SlotTimeouts
 
 COUNT = 2
 SILENT = "nobody answers this"
+DEAF = "nobody listens after this"
 
 
 class PlayedPool(SlotPool):
     """A pool whose slots are threads, which answer each call with its name."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeouts: SlotTimeouts | None = None) -> None:
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]"))
-        super().__init__(spark, "f" * 32, 0, COUNT, lambda: None, lambda fault: None)
+        self.faults: list[Fault] = []
+        self.answers_looks = True
+        self.heard_enough = threading.Event()
+        super().__init__(spark, "f" * 32, 0, COUNT, lambda: None, self.faults.append, timeouts=timeouts)
 
     def _launch(self) -> dict[int, int]:
         for slot in range(self._count):
@@ -39,8 +45,14 @@ class PlayedPool(SlotPool):
             connection.send(Registration(slot, os.getpid(), "here", "nowhere"))
             while True:
                 request = connection.recv()
-                if request.call != SILENT or slot == 0:
+                if request.call == LOOK and self.answers_looks:
+                    connection.send(
+                        Reply(request.number, Activity("snapshot", 70.0, "Count", 1, 69.0, "  in user code\n"))
+                    )
+                elif request.call != LOOK and (request.call != SILENT or slot == 0):
                     connection.send(Reply(request.number, request.call))
+                if request.call == DEAF:
+                    self.heard_enough.wait(60)
 
 
 @pytest.fixture
@@ -50,13 +62,14 @@ def make_pool(monkeypatch):
     monkeypatch.setattr(SlotPool, "_wait_for_exit", lambda pool: None)
     pools = []
 
-    def make() -> PlayedPool:
-        pools.append(PlayedPool())
+    def make(timeouts: SlotTimeouts | None = None) -> PlayedPool:
+        pools.append(PlayedPool(timeouts))
         pools[-1].start()
         return pools[-1]
 
     yield make
     for pool in pools:
+        pool.heard_enough.set()
         pool.close()
 
 
@@ -68,9 +81,117 @@ def test_all_slots_are_called_at_once_and_answer_in_their_order(make_pool):
     assert make_pool().call_all("hello") == ["hello"] * COUNT
 
 
-def test_a_call_that_takes_too_long_says_which_slots_are_late_and_with_what(make_pool):
-    with pytest.raises(SlotError, match=rf"slots \[1\] have not answered '{SILENT}' within 0\.1 s"):
+def test_a_call_that_takes_too_long_says_which_slots_are_late_and_what_they_do(make_pool):
+    with pytest.raises(SlotError, match=rf"slots \[1\] have not answered '{SILENT}' within 0\.1 s") as caught:
         make_pool().call_all(SILENT, timeout=0.1)
+    assert "slot 1 (process " in str(caught.value)
+    assert "slot 0" not in str(caught.value)
+    assert "taking a snapshot for 70 s, in operator 'Count' (subtask 2), whose function has not returned" in str(
+        caught.value
+    )
+    assert "in user code" in str(caught.value)
+
+
+def test_a_call_without_a_limit_has_that_of_the_settings(make_pool):
+    pool = make_pool(SlotTimeouts(call=0.1))
+    with pytest.raises(SlotError, match=r"slots \[1\] have not answered .* within 0\.1 s"):
+        pool.call_all(SILENT)
+    with pytest.raises(SlotError, match=r"slots \[1\] have not answered .* within 0\.1 s"):
+        pool.call(1, SILENT)
+
+
+def test_calls_of_user_code_take_as_long_as_they_like_and_can_be_given_up(make_pool, monkeypatch):
+    monkeypatch.setattr(module, "_CALLS_OF_USER_CODE", frozenset({SILENT}))
+    pool = make_pool(SlotTimeouts(call=0.01))
+    threading.Timer(0.1, pool.give_up_calls, ["the job is cancelled"]).start()
+    with pytest.raises(SlotError, match="the job is cancelled"):
+        pool.call_all(SILENT)
+
+
+def test_nobody_waits_for_a_slot_that_does_not_read(make_pool):
+    pool = make_pool()
+    pool.call_all(DEAF)
+    large = bytes(10_000_000)
+    with pytest.raises(SlotError, match=r"slots \[0, 1\] have not answered 'fetch' within 0\.1 s"):
+        monkeypatched_look(pool).call_all("fetch", lambda slot: {"page": large}, timeout=0.1)
+
+
+def monkeypatched_look(pool: PlayedPool) -> PlayedPool:
+    pool.look = lambda: dict.fromkeys(range(COUNT))  # type: ignore[method-assign]
+    return pool
+
+
+def test_a_slot_that_does_not_even_say_what_it_does_is_told(make_pool, monkeypatch):
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.1)
+    pool = make_pool()
+    pool.answers_looks = False
+    assert pool.look() == {0: None, 1: None}
+    assert "does not answer: native code holds its interpreter" in pool.describe((1, None))
+
+
+def test_slots_that_give_no_sign_of_life_are_lost(make_pool):
+    pool = make_pool(SlotTimeouts(heartbeat_timeout=0.05))
+    pool.answers_looks = False
+    wait_until(lambda: (pool.beat(), pool.faults)[1])
+    assert "has not been heard of for 0.05 s (heartbeat.timeout)" in pool.faults[0].summary
+    with pytest.raises(SlotError, match="has not been heard of"):
+        pool.call_all("hello")
+
+
+def test_slots_that_give_signs_of_life_are_not_lost(make_pool):
+    pool = make_pool(SlotTimeouts(heartbeat_timeout=60))
+    for handle in pool.handles:
+        handle.heard -= 59.9
+    pool.beat()
+    wait_until(lambda: all(handle.heard > time.monotonic() - 59 for handle in pool.handles))
+    assert pool.faults == []
+
+
+class TestAStartThatHangs:
+    """The barrier stage waits for cores that it never gets, until somebody cancels it."""
+
+    @pytest.fixture
+    def hanging(self, monkeypatch):
+        cancelled = threading.Event()
+
+        def launch(pool):
+            if not cancelled.wait(60):
+                raise AssertionError("nobody has cancelled the barrier stage")
+            raise RuntimeError("the job group was cancelled")
+
+        monkeypatch.setattr(PlayedPool, "_launch", launch)
+        monkeypatch.setattr(PlayedPool, "_cancel_start", lambda pool: cancelled.set())
+
+    def test_is_told_with_the_setting(self, hanging, make_pool):
+        with pytest.raises(SlotError, match=r"has not started 2 slots within 0\.05 s \(slot\.request\.timeout\)"):
+            make_pool(SlotTimeouts(start=0.05))
+
+    def test_ends_when_it_is_interrupted(self, hanging, make_pool, monkeypatch):
+        start = SlotPool.start
+
+        def interrupted(pool):
+            threading.Timer(0.05, pool.interrupt).start()
+            start(pool)
+
+        monkeypatch.setattr(PlayedPool, "start", interrupted)
+        with pytest.raises(SlotError, match="not needed any more"):
+            make_pool()
+
+    def test_slots_that_never_call_back_are_told_and_an_interrupt_ends_the_wait(self, make_pool, monkeypatch):
+        monkeypatch.setattr(PlayedPool, "_launch", lambda pool: {0: os.getpid(), 1: os.getpid()})
+        monkeypatch.setattr(PlayedPool, "_cancel_start", lambda pool: None)
+        with pytest.raises(SlotError, match=r"slots \[0, 1\] have not called back within 0\.05 s"):
+            make_pool(SlotTimeouts(start=0.05))
+        monkeypatch.setattr(PlayedPool, "_launch", lambda pool: pool.interrupt() or {0: os.getpid()})
+        with pytest.raises(SlotError, match=r"slots \[0\] are not needed any more"):
+            make_pool()
+
+
+def wait_until(condition) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_pool_leaves_no_thread_socket_or_directory_behind(make_pool):
@@ -92,7 +213,9 @@ def test_a_slot_that_cannot_be_killed_does_not_keep_the_job_from_its_end(monkeyp
     monkeypatch.setattr(module, "_alive", lambda pid: True)
     monkeypatch.setattr(os, "kill", lambda pid, number: killed.append(pid))
     pool = PlayedPool()
-    pool._slots[0] = SimpleNamespace(pid=77, connection=SimpleNamespace(fileno=lambda: -1))  # type: ignore[assignment]
+    pool._slots[0] = SimpleNamespace(  # type: ignore[assignment]
+        pid=77, connection=SimpleNamespace(fileno=lambda: -1), outbox=SimpleNamespace(close=lambda: None)
+    )
     pool.close()
     assert killed == [77]
     assert "were killed, and have not ended: processes [77]" in caplog.text

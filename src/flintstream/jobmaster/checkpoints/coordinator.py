@@ -298,14 +298,14 @@ class CheckpointCoordinator:
                 if not given_up.waiting:
                     del self._given_up[failed.checkpoint_id]
 
-    def fail(self, checkpoint_id: int, error: BaseException) -> None:
+    def fail(self, checkpoint_id: int, error: BaseException) -> Outcome | None:
         """Gives a checkpoint up, unless all of it has been stored already."""
         with self._lock:
             pending = self._pending.get(checkpoint_id)
             if pending is None or not pending.waiting:
-                return
+                return None
             self._given_up[checkpoint_id] = self._pending.pop(checkpoint_id)
-        self._end(pending, error)
+        return self._end(pending, error)
 
     def late(self) -> list[Pending]:
         """Those that have taken too long."""
@@ -313,26 +313,26 @@ class CheckpointCoordinator:
         with self._lock:
             return [pending for pending in self._pending.values() if pending.deadline <= now]
 
-    def expire(self, diagnosis: Callable[[Pending], str] = lambda pending: "") -> list[Pending]:
-        """Gives up what has taken too long, and returns it; `diagnosis` says what the slots do instead."""
-        late = self.late()
-        for pending in late:
+    def expire(self, diagnosis: Callable[[Pending], str] = lambda pending: "") -> list[Outcome]:
+        """Gives up what has taken too long; `diagnosis` says what the slots do instead."""
+        outcomes = []
+        for pending in self.late():
             reason = f"not complete after {self.settings.timeout:g} s: "
             if pending.waiting:
                 slots = ", ".join(map(str, sorted(pending.waiting)))
                 told = diagnosis(pending)
                 reason += f"slots {slots} have not answered{told and '; '}{told}"
-                self.fail(pending.checkpoint_id, CheckpointFailedError(reason))
+                outcomes.append(self.fail(pending.checkpoint_id, CheckpointFailedError(reason)))
             else:
                 reason += f"its metadata are still being written to {pending.savepoint or self.settings.directory}"
-                self._give_up_writing(pending, StorageHangsError(reason))
-        return late
+                outcomes.append(self._give_up_writing(pending, StorageHangsError(reason)))
+        return [outcome for outcome in outcomes if outcome is not None]
 
-    def _give_up_writing(self, pending: Pending, error: BaseException) -> None:
+    def _give_up_writing(self, pending: Pending, error: BaseException) -> Outcome | None:
         with self._lock:
             if self._pending.pop(pending.checkpoint_id, None) is None:
-                return
-        self._end(pending, error)
+                return None
+        return self._end(pending, error)
 
     def _complete(self, pending: Pending) -> None:
         failure: BaseException | None = None
@@ -404,7 +404,7 @@ class CheckpointCoordinator:
         before = base.operators[operator_id].subtasks[subtask]
         return SubtaskState(before.keyed + stored.state.keyed, stored.state.operator)
 
-    def _end(self, pending: Pending, error: BaseException | None) -> None:
+    def _end(self, pending: Pending, error: BaseException | None) -> Outcome:
         if pending.savepoint is None:
             self._last_ended = time.monotonic()
         if error is not None:
@@ -413,8 +413,10 @@ class CheckpointCoordinator:
             # What hangs may still be written, and what has an unknown outcome may be complete: its files stay.
             if not isinstance(error, (StorageHangsError, UnknownOutcomeError)):
                 self._writer.submit(self._discard, pending)
-        self._outcomes.put(Outcome(pending, error, self._tolerates(pending, error)))
+        outcome = Outcome(pending, error, self._tolerates(pending, error))
+        self._outcomes.put(outcome)
         self._wake()
+        return outcome
 
     def _tolerates(self, pending: Pending, error: BaseException | None) -> bool:
         if isinstance(error, StorageHangsError):

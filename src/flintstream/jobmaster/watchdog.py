@@ -1,0 +1,164 @@
+"""Watchdog: looks after an attempt while the job's thread waits for its slots, however long they take.
+
+It tells what slots are stuck in, lets checkpoints time out although the epoch behind which they would be taken does not end,
+and notices slots that are not heard of any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator
+from flintstream.runtime.faults import Fault
+from flintstream.runtime.protocol import Activity
+from flintstream.spark.timeouts import SlotTimeouts
+
+_TICK_SECONDS = 1.0
+_TICKS = 10
+"""How often, at least, the watchdog looks while a time-out runs."""
+_log = logging.getLogger(__name__)
+
+
+class Slots(Protocol):
+    """What the watchdog asks of the slots."""
+
+    def look(self) -> dict[int, Activity | None]:
+        """What each does now; None for one that does not answer."""
+
+    def describe(self, looked: tuple[int, Activity | None]) -> str:
+        """What one does, for a person."""
+
+    def beat(self) -> None:
+        """Asks for a sign of life."""
+
+
+class Diagnosis:
+    """What the slots do, the most suspicious one first: one that does not answer, or has been at the same for longest."""
+
+    def __init__(self, slots: Slots) -> None:
+        looked = slots.look().items()
+        suspects = [each for each in looked if each[1] is None or each[1].work is not None]
+        suspects.sort(key=lambda each: float("-inf") if each[1] is None else -each[1].seconds)
+        self.suspects = suspects
+        self._told = [slots.describe(each) for each in suspects]
+
+    def __str__(self) -> str:
+        if not self.suspects:
+            return "no slot is at work: Spark has not started the tasks that feed them, or they wait for each other"
+        return "\n".join(self._told)
+
+    def fault(self, summary: str) -> Fault:
+        """A fault that names the operator of the first suspect."""
+        activity = self.suspects[0][1] if self.suspects else None
+        if activity is None:
+            return Fault(None, None, None, str(self), f"{summary}: {str(self).partition(chr(10))[0]}")
+        text = f"{summary}: {self._told[0].partition(chr(10))[0]}"
+        return Fault(activity.operator, activity.subtask, None, activity.stacks(), text)
+
+
+class Watchdog:
+    """A thread of one attempt. `on_failure` is called with the fault for which the attempt has to end."""
+
+    def __init__(
+        self,
+        job_name: str,
+        slots: Slots,
+        coordinator: CheckpointCoordinator,
+        timeouts: SlotTimeouts,
+        on_failure: Callable[[Fault], None],
+    ) -> None:
+        self._job_name = job_name
+        self._slots = slots
+        self._coordinator = coordinator
+        self._timeouts = timeouts
+        self._on_failure = on_failure
+        self._work: tuple[str, float] | None = None
+        self._next_report = timeouts.report_after
+        self._next_beat = 0.0
+        self._ended = threading.Event()
+        limits = (timeouts.report_after, timeouts.heartbeat_interval, coordinator.settings.timeout)
+        self._tick_seconds = min(_TICK_SECONDS, *(limit / _TICKS for limit in limits))
+
+    def start(self) -> None:
+        """Starts the thread."""
+        threading.Thread(target=self._run, name="watchdog", daemon=True).start()
+
+    def end(self) -> None:
+        """The attempt is over: nothing of it matters any more."""
+        self._ended.set()
+
+    @contextmanager
+    def waiting(self, work: str) -> Iterator[None]:
+        """While the job's thread waits for slots; what is begun within it belongs to it."""
+        if self._work is not None:
+            yield
+            return
+        self._next_report = self._timeouts.report_after
+        self._work = (work, time.monotonic())
+        try:
+            yield
+        finally:
+            self._work = None
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._tick_seconds):
+            try:
+                self.tick()
+            except Exception:
+                _log.exception("job '%s': the watchdog has failed", self._job_name)
+
+    def tick(self) -> None:
+        """Looks at everything once."""
+        now = time.monotonic()
+        work = self._work
+        if now >= self._next_beat:
+            self._next_beat = now + self._timeouts.heartbeat_interval
+            self._slots.beat()
+        self._expire_checkpoints(work is not None)
+        if work is not None:
+            self._expire_due(*work)
+            self._report(*work)
+
+    def _expire_checkpoints(self, waiting: bool) -> None:
+        """Those on their way. If the job's thread does not wait for slots, it takes the outcome itself."""
+        if not self._coordinator.late():
+            return
+        diagnosis = Diagnosis(self._slots)
+        for outcome in self._coordinator.expire(lambda pending: str(diagnosis)):
+            if waiting and not outcome.tolerated:
+                self._fail(f"{outcome.pending.kind} has timed out", diagnosis)
+
+    def _expire_due(self, work: str, since: float) -> None:
+        """The one that is due and cannot begin."""
+        if not self._coordinator.is_overdue(since):
+            return
+        diagnosis = Diagnosis(self._slots)
+        tolerated = self._coordinator.miss()
+        if tolerated:
+            _log.warning("job '%s': %s: %s", self._job_name, self._not_begun(work), diagnosis)
+        else:
+            self._fail(self._not_begun(work), diagnosis)
+
+    def _not_begun(self, work: str) -> str:
+        return f"a checkpoint could not begin for {self._coordinator.settings.timeout:g} s, since {work} has not ended"
+
+    def _fail(self, what: str, diagnosis: Diagnosis) -> None:
+        self._on_failure(diagnosis.fault(f"{what}, and no more failures are tolerated"))
+
+    def explain(self) -> str:
+        """What the job's thread waits for, and what the slots do meanwhile."""
+        work = self._work
+        return "" if work is None else f"{work[0]} has not ended: {Diagnosis(self._slots)}"
+
+    def _report(self, work: str, since: float) -> None:
+        waited = time.monotonic() - since
+        if waited >= self._next_report:
+            self._next_report = 2 * waited
+            _log.warning(
+                "job '%s': %s has taken %.0f s so far: %s", self._job_name, work, waited, Diagnosis(self._slots)
+            )

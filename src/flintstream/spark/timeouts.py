@@ -1,0 +1,56 @@
+"""SlotTimeouts: how long the driver waits for slots, and they for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flintstream.common.config_values import parse_duration
+from flintstream.common.flint_options import REPORT_AFTER, SLOT_CALL_TIMEOUT
+
+_START = "slot.request.timeout"
+_INTERVAL = "heartbeat.interval"
+_TIMEOUT = "heartbeat.timeout"
+_CANCELLATION = "task.cancellation.timeout"
+
+
+@dataclass(frozen=True)
+class SlotTimeouts:
+    """Settings of a job. Times are in seconds."""
+
+    start: float = 300.0
+    """For the slots to start."""
+    call: float = 300.0
+    """For a slot to answer a call that runs no user code."""
+    heartbeat_interval: float = 10.0
+    heartbeat_timeout: float = 600.0
+    """For a slot or driver that is not heard of. Longer than Flink's: native code may hold an interpreter for minutes."""
+    cancellation: float | None = 5.0
+    """For user code to close when a job is cancelled or has failed; None for as long as it likes."""
+    report_after: float = 60.0
+    """For slots to work on one thing before that is told."""
+
+    @staticmethod
+    def of(configuration: Mapping[str, str]) -> SlotTimeouts:
+        """Reads the settings."""
+        default = SlotTimeouts()
+
+        def seconds(key: str, default: float, or_zero: bool = False) -> float:
+            given = configuration.get(key)
+            if given is None:
+                return default
+            duration = parse_duration(given, key).to_millis() / 1000
+            if duration < 0 or (duration == 0 and not or_zero):
+                raise ValueError(f"{key} must be longer than 0, got {given!r}")
+            return duration
+
+        call, report_after = SLOT_CALL_TIMEOUT.of(configuration), REPORT_AFTER.of(configuration)
+        assert default.cancellation is not None
+        return SlotTimeouts(
+            start=seconds(_START, default.start),
+            call=default.call if call is None else call.to_millis() / 1000,
+            heartbeat_interval=seconds(_INTERVAL, default.heartbeat_interval),
+            heartbeat_timeout=seconds(_TIMEOUT, default.heartbeat_timeout),
+            cancellation=seconds(_CANCELLATION, default.cancellation, or_zero=True) or None,
+            report_after=default.report_after if report_after is None else report_after.to_millis() / 1000,
+        )

@@ -1,0 +1,105 @@
+"""Slots that do not come to an end with what they do, and a Spark that does not begin."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from tests.faults.helpers import ENOUGH_SECONDS, Gate, failure, numbers, open_gate, reached, wait_until
+from tests.processes import slot_pids
+
+from flintstream.common import Configuration, JobStatus, RestartStrategies
+from flintstream.jobmaster.checkpoints.coordinator import CheckpointFailedError
+
+
+def configure(env, settings):
+    env.configure(Configuration.from_dict(settings))
+    env.set_restart_strategy(RestartStrategies.no_restart())
+
+
+def error_of(future) -> str:
+    with pytest.raises(CheckpointFailedError) as caught:
+        future._future.result(ENOUGH_SECONDS)
+    return str(caught.value)
+
+
+def test_a_checkpoint_times_out_within_an_epoch_and_names_the_operator_and_its_line(env, tmp_path, caplog):
+    configure(env, {"flint.slot.report-after": "500 ms"})
+    env.enable_checkpointing(100)
+    numbers(env, 1, 100).key_by(lambda n: n).map(Gate(tmp_path, 50)).name("gate").print()
+    client = env.execute_async()
+    reached(tmp_path)
+    # Not before: how long it takes to get there is Spark's matter.
+    coordinator = client._master.checkpoints
+    coordinator.settings = replace(coordinator.settings, timeout=1.0)
+    message = failure(client)
+    assert "Operator 'gate' (subtask " in message
+    assert "a checkpoint could not begin for 1 s, since epoch " in message
+    assert "in map\n" in message and "time.sleep(0.01)" in message
+    assert "epoch 1 has taken " in caplog.text, "it was reported before"
+
+
+def test_a_savepoint_that_is_wanted_while_an_epoch_hangs_ends_with_the_reason(env, tmp_path):
+    configure(env, {"execution.checkpointing.timeout": "500 ms"})
+    numbers(env, 1, 100).map(Gate(tmp_path, 50)).name("gate").print()
+    client = env.execute_async()
+    reached(tmp_path)
+    message = error_of(client.trigger_savepoint(str(tmp_path / "savepoints")))
+    assert "the savepoint could not begin for 0.5 s: epoch " in message
+    assert "in operator 'gate'" in message and "in map\n" in message
+    open_gate(tmp_path)
+    client.get_job_execution_result().result()
+    assert client.get_job_status().result() is JobStatus.FINISHED, "the job itself goes on"
+
+
+def test_a_slot_that_is_not_heard_of_any_more_fails_the_job(env, tmp_path):
+    configure(env, {"heartbeat.interval": "100 ms", "heartbeat.timeout": "1 s"})
+    numbers(env, 1, 100).map(Gate(tmp_path, 50)).print()
+    client = env.execute_async()
+    reached(tmp_path)
+    pid = slot_pids(client)[0]
+    os.kill(pid, signal.SIGSTOP)
+    assert f"slot 0 (process {pid} on " in (message := failure(client))
+    assert "has not been heard of for 1 s (heartbeat.timeout)" in message
+
+
+@pytest.fixture
+def busy_spark(spark, tmp_path):
+    """A Spark all of whose cores are taken by another job."""
+    directory = str(tmp_path)
+    cores = spark.sparkContext.defaultParallelism
+
+    def hold(number):
+        open(os.path.join(directory, f"held-{number}"), "w").close()
+        deadline = time.monotonic() + ENOUGH_SECONDS
+        while not os.path.exists(os.path.join(directory, "let-go")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    holding = threading.Thread(
+        target=lambda: spark.sparkContext.parallelize(range(cores), cores).foreach(hold), daemon=True
+    )
+    holding.start()
+    wait_until(lambda: len(list(tmp_path.glob("held-*"))) == cores, what="the other job")
+    yield
+    (tmp_path / "let-go").touch()
+    holding.join(ENOUGH_SECONDS)
+
+
+def test_a_cancel_while_slots_start_ends_the_start(env, busy_spark):
+    configure(env, {})
+    numbers(env, 1, 10).print()
+    client = env.execute_async()
+    wait_until(lambda: client._master.attempt is not None and client._master.attempt.pool is not None)
+    client.cancel()._future.result(ENOUGH_SECONDS / 2)
+    assert client.get_job_status().result() is JobStatus.CANCELED
+
+
+def test_slots_that_spark_cannot_start_in_time_fail_the_job_with_the_setting(env, busy_spark):
+    configure(env, {"slot.request.timeout": "500 ms"})
+    numbers(env, 1, 10).print()
+    with pytest.raises(Exception, match=r"has not started 2 slots within 0\.5 s \(slot\.request\.timeout\)"):
+        env.execute()

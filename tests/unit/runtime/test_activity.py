@@ -1,0 +1,107 @@
+"""What a slot says of its processing thread, which a thread of the test plays."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from flintstream.runtime import activity as module
+from flintstream.runtime.activity import ActivityMonitor
+from flintstream.runtime.operators.stateless import MapOperator
+from flintstream.testing import OneInputOperatorHarness
+
+
+class Steps:
+    """A function that stops at each record until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.at: list[Any] = []
+        self.go_on = threading.Semaphore(0)
+
+    def __call__(self, value: Any) -> Any:
+        self.at.append(value)
+        self.go_on.acquire(timeout=60)
+        return value
+
+
+class Thread:
+    """Processes records in a map operator, as a slot does."""
+
+    def __init__(self, harness: Any, values: list[Any]) -> None:
+        self.monitor: ActivityMonitor | None = None
+        self.begun = threading.Event()
+        self.thread = threading.Thread(target=self._run, args=(harness, values), daemon=True)
+        self.thread.start()
+        assert self.begun.wait(60)
+
+    def _run(self, harness: Any, values: list[Any]) -> None:
+        self.monitor = ActivityMonitor()
+        self.monitor.begin("processing epoch 1")
+        self.begun.set()
+        for value in values:
+            harness.process_element(value)
+        self.monitor.end()
+
+
+def wait_until(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+@pytest.fixture
+def steps() -> Iterator[Steps]:
+    steps = Steps()
+    yield steps
+    steps.go_on.release(100)
+
+
+def test_the_operator_the_call_and_the_stack(steps, monkeypatch):
+    monkeypatch.setattr(module, "_SHORT_SECONDS", 0.0)
+    operator = MapOperator.__new__(MapOperator)
+    operator.function = steps
+    with OneInputOperatorHarness(operator) as harness:
+        running = Thread(harness, ["a", "b"])
+        monitor = running.monitor
+        assert monitor is not None
+        wait_until(lambda: steps.at == ["a"])
+        first = monitor.look()
+        assert first.work == "processing epoch 1"
+        assert first.operator == operator.context.name
+        assert first.subtask == 0
+        assert "self.go_on.acquire(timeout=60)" in first.stack
+        assert "flintstream/runtime/operators" not in first.stack.split("in __call__")[1]
+        time.sleep(0.01)
+        assert monitor.look().call_seconds >= 0.01, "the same call as before"
+        steps.go_on.release()
+        wait_until(lambda: steps.at == ["a", "b"])
+        second = monitor.look()
+        assert second.call_seconds == 0.0, "another call, although of the same function on the same line"
+        assert second.seconds > first.seconds
+        steps.go_on.release()
+        running.thread.join(60)
+        assert monitor.look().work is None
+
+
+def test_a_slot_that_waits_for_work_says_so():
+    monitor = ActivityMonitor()
+    assert monitor.look().describe() == "waits for work"
+    monitor.begin("deploy")
+    assert "opening its operators" in monitor.look().describe()
+    monitor.end()
+    assert monitor.look().describe() == "waits for work"
+
+
+def test_threads_of_source_functions_are_shown():
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait, args=(60,), name="source Numbers", daemon=True)
+    thread.start()
+    monitor = ActivityMonitor()
+    monitor.begin("snapshot")
+    assert "thread 'source Numbers' is at" in monitor.look().stacks()
+    done.set()
