@@ -21,7 +21,7 @@ from tests.processes import alive
 PROGRAM = Path(__file__).with_name("visits_program.py")
 FLINT = [sys.executable, "-c", "from flintstream.cli.main import main; main()", "run"]
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def start(cluster, python, module):
 
 def ended(driver):
     """What the program has printed at its end."""
-    output, errors = driver.communicate(timeout=150)
+    output, errors = driver.communicate(timeout=500)
     assert driver.returncode == 0, errors[-5000:]
     return json.loads(output.splitlines()[-1])
 

@@ -8,22 +8,12 @@ from pathlib import Path
 
 import psutil
 from tests.processes import alive, slot_pids
+from tests.waiting import ENOUGH_SECONDS, wait_until
 
 from flintstream.common import JobStatus, WatermarkStrategy
 from flintstream.datastream import MapFunction
 from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 from flintstream.datastream.functions import SourceFunction
-
-ENOUGH_SECONDS = 60.0
-
-
-def wait_until(condition, seconds=ENOUGH_SECONDS, what="it"):
-    """Waits for something to become true, and fails where it does not."""
-    deadline = time.monotonic() + seconds
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
-        time.sleep(0.02)
-    return result
 
 
 def numbers(env, first, last, name="numbers"):
@@ -107,7 +97,7 @@ def failure(client) -> str:
 def assert_nothing_left(client) -> None:
     pids = slot_pids(client)
     assert pids
-    wait_until(lambda: not any(map(alive, pids)), 2.0, "the end of all slots")
+    wait_until(lambda: not any(map(alive, pids)), ENOUGH_SECONDS, "the end of all slots")
     assert not Path(client._master.attempt.pool._directory).exists()
 
 

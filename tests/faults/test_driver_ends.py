@@ -18,7 +18,7 @@ from tests.faults.helpers import descendants, is_python_worker, is_slot, wait_un
 PROGRAM = Path(__file__).with_name("driver_program.py")
 ROOT = PROGRAM.parents[2]
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 class Driver:

@@ -18,7 +18,7 @@ from flintstream.runtime.protocol import FAILED, Hello
 
 PROGRAM = Path(__file__).with_name("retry_program.py")
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_second_hello_for_a_level_fails_the_job_instead_of_counting_twice(env,
 def retries(tmp_path_factory):
     """How the jobs of a driver ended whose Spark tries a failed task again."""
     directory = tmp_path_factory.mktemp("retries")
-    done = subprocess.run([sys.executable, str(PROGRAM), str(directory)], capture_output=True, text=True, timeout=200)
+    done = subprocess.run([sys.executable, str(PROGRAM), str(directory)], capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     assert "Py4J" not in done.stderr, "a driver ends quietly, whatever has failed"
     return {ended["case"]: ended for ended in map(json.loads, done.stdout.splitlines())}

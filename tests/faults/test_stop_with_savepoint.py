@@ -14,7 +14,7 @@ from flintstream.common import Configuration, JobStatus, RestartStrategies, Type
 from flintstream.datastream import StreamExecutionEnvironment, TwoPhaseCommitSinkFunction
 from flintstream.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 LAST = 1200
 
 

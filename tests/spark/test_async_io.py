@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import pytest
+from tests.waiting import ENOUGH_SECONDS, wait_until
 
 from flintstream.common import Time, Types
 from flintstream.datastream import AsyncDataStream, AsyncFunction, RuntimeExecutionMode
@@ -62,17 +63,20 @@ def test_a_failure_names_operator_and_record(env):
     assert "async_calls.py" not in str(caught.value)
 
 
-def test_a_job_that_waits_can_be_cancelled(env):
+def test_a_job_that_waits_can_be_cancelled(env, tmp_path):
+    asked = tmp_path / "asked"
+
     class Never(AsyncFunction):
         async def async_invoke(self, value):
+            asked.touch()
             await asyncio.sleep(3600)
 
     AsyncDataStream.ordered_wait(env.from_sequence(1, 9), Never(), Time.seconds(0)).print()
     client = env.execute_async()
-    time.sleep(1.5)
+    wait_until(asked.exists, what="the first request")
     started = time.perf_counter()
     client.cancel().result()
     with pytest.raises(Exception, match="was cancelled"):
         client.get_job_execution_result().result()
     assert client.get_job_status().result().name == "CANCELED"
-    assert time.perf_counter() - started < 30
+    assert time.perf_counter() - started < ENOUGH_SECONDS, "no request would ever be answered"

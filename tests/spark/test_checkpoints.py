@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_until
 
 from flintstream.common import Configuration, JobStatus, RestartStrategies, Types, WatermarkStrategy
 from flintstream.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment
@@ -227,7 +228,7 @@ def test_a_drained_job_lets_everything_out(tmp_path):
     env.from_source(NumberSequenceSource(1, 10**9), WatermarkStrategy.no_watermarks(), "endless")
     stream = numbers(env, 10**9).map(slow).key_by(lambda value: value % 2).count_window(10**8).reduce(max)
     job = Collecting(stream)
-    time.sleep(1)
+    wait_until(lambda: job.client._master.progress.epochs, what="the first epoch")
     location = job.client.stop_with_savepoint(True, str(tmp_path)).result()
     assert Path(location, "_metadata").exists()
     assert job.client.get_job_status().result() is JobStatus.FINISHED

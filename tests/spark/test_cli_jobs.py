@@ -113,7 +113,7 @@ def session(tmp_path):
         driver.communicate()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_job_is_listed_saved_stopped_and_goes_on_where_it_was(session):
     first = session.run("first")
     header, line = session.flint("list").splitlines()

@@ -149,7 +149,7 @@ class TestTwoSources:
     @pytest.mark.parametrize("drift", [0, 50, 1000])
     def test_the_fast_one_waits_and_goes_on(self, drift: int) -> None:
         job = job_of((Timeline("fast", FAST), aligned(drift)), (Timeline("slow", SLOW), aligned(drift)))
-        collected = job.run(timeout=10).collected["c"]
+        collected = job.run(timeout=60).collected["c"]
         assert [moment for name, moment in collected if name == "fast0"] == FAST
         assert [moment for name, moment in collected if name == "slow0"] == SLOW
         assert lead(collected, "fast0", "slow0") <= drift + 10 * 100, "at most what one step reads beyond"
@@ -159,36 +159,36 @@ class TestTwoSources:
 
     def test_each_source_has_a_drift_of_its_own(self) -> None:
         job = job_of((Timeline("fast", FAST), aligned(2000)), (Timeline("slow", SLOW), aligned(0)))
-        collected = job.run(timeout=10).collected["c"]
+        collected = job.run(timeout=60).collected["c"]
         assert 1000 < lead(collected, "fast0", "slow0") <= 2000 + 10 * 100
 
     def test_another_group_does_not_wait(self) -> None:
         job = job_of((Timeline("fast", FAST), aligned(0, "g")), (Timeline("slow", SLOW), aligned(0, "h")))
-        collected = job.run(timeout=10).collected["c"]
+        collected = job.run(timeout=60).collected["c"]
         assert len(collected) == len(FAST) + len(SLOW)
         assert lead(collected, "fast0", "slow0") > 10_000
 
     def test_one_without_records_is_not_waited_for(self) -> None:
         job = job_of((Timeline("fast", FAST), aligned(10)), (Timeline("slow", [0.1]), aligned(10)))
-        assert len(job.run(timeout=10).collected["c"]) == len(FAST)
+        assert len(job.run(timeout=60).collected["c"]) == len(FAST)
 
     def test_it_goes_on_when_the_slow_one_ends(self) -> None:
         job = job_of((Timeline("fast", FAST), aligned(10)), (Timeline("slow", [0, 1, 2]), aligned(10)))
-        assert len(job.run(timeout=10).collected["c"]) == len(FAST) + 3
+        assert len(job.run(timeout=60).collected["c"]) == len(FAST) + 3
 
     def test_while_the_slow_one_pauses_no_epochs_run(self) -> None:
-        job = job_of((Timeline("fast", FAST), aligned(10)), (Timeline("slow", [0, 1, 0.2, 2]), aligned(10)))
+        job = job_of((Timeline("fast", FAST), aligned(10)), (Timeline("slow", [0, 1, 600.0, 2]), aligned(10)))
         job.open()
-        deadline = time.monotonic() + 0.15
+        deadline = time.monotonic() + 60
         waiting = 0
-        while time.monotonic() < deadline:
+        while waiting <= 20:
+            assert time.monotonic() < deadline
             if job._is_due():
                 job.run_epoch()
             else:
                 waiting += 1
                 time.sleep(0.001)
         assert job.epochs < 30, "the fast one waits, the slow one pauses: nothing to do"
-        assert waiting > 20
         assert ("fast0", FAST[-1]) not in job.collected["c"]
         job._close()
 
@@ -196,7 +196,7 @@ class TestTwoSources:
         idling = STRATEGY.with_idleness(Duration.of_millis(30))
         slow = Timeline("slow", [0, 1, 0.25, 5])
         job = job_of((Timeline("fast", FAST), aligned(10)), (slow, aligned(10, strategy=idling)))
-        collected = job.run(timeout=10).collected["c"]
+        collected = job.run(timeout=60).collected["c"]
         assert collected.index(("fast0", FAST[-1])) < collected.index(("slow0", 5)), "it went on while slow was idle"
         assert job.epochs < 400
 
@@ -205,7 +205,7 @@ class TestTwoSources:
         fast = Timeline("fast", [0, 1000, 2000])
         slow = Timeline("slow", [0, 1, 0.1, 2, 0.05, 3000])
         job = job_of((fast, aligned(10, strategy=idling)), (slow, aligned(10)), limit=1)
-        job.run(timeout=10)
+        job.run(timeout=60)
         assert len(job.collected["c"]) == 7
         assert job.epochs < 100
 
@@ -213,19 +213,19 @@ class TestTwoSources:
 class TestSplitsOfOneSource:
     def test_the_fast_split_waits(self) -> None:
         job = job_of((Timeline("t", FAST, SLOW), aligned(50)))
-        collected = job.run(timeout=10).collected["c"]
+        collected = job.run(timeout=60).collected["c"]
         assert len(collected) == len(FAST) + len(SLOW)
         assert lead(collected, "t0", "t1") <= 50 + 10 * 100
 
     def test_in_two_subtasks(self) -> None:
         job = job_of((Timeline("t", FAST, SLOW), aligned(50)), parallelism=2)
-        collected = job.run(timeout=10).collected["c"]
+        collected = job.run(timeout=60).collected["c"]
         assert sorted(collected) == sorted([("t0", each) for each in FAST] + [("t1", each) for each in SLOW])
         assert job.epochs <= len(FAST) + len(SLOW) + 20
 
     def test_alone_it_never_waits(self) -> None:
         job = job_of((Timeline("t", FAST), aligned(0)), limit=100)
-        assert [moment for _, moment in job.run(timeout=10).collected["c"]] == FAST
+        assert [moment for _, moment in job.run(timeout=60).collected["c"]] == FAST
         assert job.epochs <= len(FAST) + 20
 
 
@@ -247,7 +247,7 @@ def test_every_job_ends_with_every_record(
         for number, splits in enumerate(sources)
     ]
     job = job_of(*made, parallelism=parallelism, limit=limit)
-    collected = job.run(timeout=10).collected.get("c", [])
+    collected = job.run(timeout=60).collected.get("c", [])
     records = 0
     for number, splits in enumerate(sources):
         for index, split in enumerate(splits):

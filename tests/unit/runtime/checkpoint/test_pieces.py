@@ -130,7 +130,7 @@ def test_only_the_key_groups_of_a_subtask_are_read(storage):
 def uploaded(snapshot: SlotSnapshot) -> Any:
     told: queue.SimpleQueue[Any] = queue.SimpleQueue()
     Uploads(4, told.put).add(snapshot)
-    return told.get(timeout=10)
+    return told.get(timeout=60)
 
 
 def test_a_slot_tells_where_its_snapshots_are(storage):
@@ -167,4 +167,4 @@ def test_snapshots_are_stored_in_order(storage):
     uploads = Uploads(0, told.put)
     for number in range(20):
         uploads.add(SlotSnapshot(number, target(storage), True, [("a", "Count", 0, LARGE)]))
-    assert [told.get(timeout=10).checkpoint_id for _ in range(20)] == list(range(20))
+    assert [told.get(timeout=60).checkpoint_id for _ in range(20)] == list(range(20))
