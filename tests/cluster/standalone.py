@@ -15,7 +15,7 @@ from pyspark.find_spark_home import _find_spark_home
 from flintstream.spark.java import create_launcher, find_java
 
 HOST = "127.0.0.1"
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 
 class StandaloneCluster:

@@ -16,7 +16,7 @@ from typing import Any
 
 from .debian import NotAvailable, library_path, unpack
 
-_SECONDS = 30
+_SECONDS = 120
 
 
 class DatabaseServer(ABC):

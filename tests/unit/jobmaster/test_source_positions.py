@@ -309,7 +309,7 @@ class Bridge:
 
     def epoch(self) -> Any:
         """Waits until a batch is there, and takes it in."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while self.coordinator._taken is None and time.monotonic() < deadline:
             self.coordinator.work(100)
         taken = self.coordinator._taken
