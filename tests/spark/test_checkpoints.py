@@ -205,6 +205,26 @@ def test_a_stopped_job_goes_on_at_other_parallelisms_with_changed_code(tmp_path)
     assert seen == counts(last)
 
 
+def test_a_job_that_signs_restores_only_what_was_signed_with_its_key(tmp_path):
+    for name in ("own", "other"):
+        (tmp_path / name).write_text(name * 20)
+        (tmp_path / name).chmod(0o600)
+    last = 4000
+    options = {"execution__checkpointing__data_inline_threshold": "0 b"}
+    signed = {**options, "flint__checkpoints__signing_key_file": str(tmp_path / "own")}
+    first = Collecting(build(environment(tmp_path / "checkpoints", **signed), last)).take(500)
+    savepoint = first.client.stop_with_savepoint(False, str(tmp_path)).result()
+    seen = first.rest()
+    assert 0 < sum(seen.values()) < last
+
+    options["execution__state_recovery__path"] = signed["execution__state_recovery__path"] = savepoint
+    options["flint__checkpoints__signing_key_file"] = str(tmp_path / "other")
+    with pytest.raises(ValueError, match=r"_metadata was signed with a key that is not in .*/other"):
+        Collecting(build(environment(**options), last))
+    seen += Collecting(build(environment(**signed), last)).rest()
+    assert seen == counts(last)
+
+
 def test_a_job_takes_over_the_maximum_parallelism_of_its_savepoint_unless_it_sets_one(tmp_path):
     last = 3000
     first = Collecting(build(environment(parallelism=2, pipeline__max_parallelism="16"), last)).take(300)

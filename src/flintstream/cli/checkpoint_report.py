@@ -5,14 +5,15 @@ Metadata, and the parts of state that are looked into, are read without the clas
 
 from __future__ import annotations
 
+import hashlib
 import io
 import pickle
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flintstream.jobmaster.checkpoints.store import SHARED, TASK_OWNED, checkpoint_directory
+from flintstream.jobmaster.checkpoints.store import SHARED, TASK_OWNED, checkpoint_directory, read_checkpoint
 from flintstream.runtime.checkpoint.metadata import (
     METADATA,
     CheckpointMetadata,
@@ -21,11 +22,13 @@ from flintstream.runtime.checkpoint.metadata import (
     KeyedPart,
     OperatorState,
     Piece,
+    is_signed,
 )
 from flintstream.runtime.checkpoint.pieces import read_piece
+from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.checkpoint.storage import Storage, storage_at
 
-__all__ = ["CheckpointReport", "OperatorReport", "StateReport", "inspect_directory"]
+__all__ = ["CheckpointReport", "OperatorReport", "StateReport", "inspect_directory", "sign_checkpoint"]
 
 COMPLETE, DAMAGED, INCOMPLETE = "complete", "damaged", "incomplete"
 _CHECKPOINT = re.compile(r"chk-(\d+)")
@@ -66,6 +69,8 @@ class CheckpointReport:
     id: int | None = None
     timestamp: int | None = None
     """When it was taken, in milliseconds since 1970."""
+    signature: str | None = None
+    """`none`, `unverified` where no key was given, `valid` or `invalid`."""
     job_id: str | None = None
     job_name: str | None = None
     size: int | None = None
@@ -75,34 +80,38 @@ class CheckpointReport:
     operators: list[OperatorReport] = field(default_factory=list)
 
 
-def inspect_directory(location: str) -> list[CheckpointReport]:
-    """The checkpoints and savepoints at a location: one of them, those of a job, or all below a directory of many jobs."""
+def inspect_directory(location: str, keys: SigningKeys | None = None) -> list[CheckpointReport]:
+    """The checkpoints and savepoints at a location: one of them, those of a job, or all below a directory of many jobs.
+
+    With keys, what was not signed with one of them counts as damaged.
+    """
     location = location.rstrip("/").removesuffix(f"/{METADATA}")
     storage = storage_at(location)
     if storage.exists(METADATA) or _CHECKPOINT.fullmatch(location.rpartition("/")[2]):
-        return [_report(storage, storage_at(location.rpartition("/")[0]), set())]
-    found = list(_below(storage))
+        return [_report(storage, storage_at(location.rpartition("/")[0]), set(), keys)]
+    found = list(_below(storage, keys))
     for name in storage.names():
         if not _CHECKPOINT.fullmatch(name) and name not in (SHARED, TASK_OWNED):
-            found += _below(storage.at(name))
+            found += _below(storage.at(name), keys)
     return found
 
 
-def _below(storage: Storage) -> Iterator[CheckpointReport]:
+def _below(storage: Storage, keys: SigningKeys | None) -> Iterator[CheckpointReport]:
     """The checkpoints of one job, in their order, and savepoints beside them."""
     names = storage.names()
     numbers = sorted(int(match[1]) for match in map(_CHECKPOINT.fullmatch, names) if match)
     others = [name for name in names if not _CHECKPOINT.fullmatch(name) and storage.exists(f"{name}/{METADATA}")]
     sound: set[Piece] = set()
     for name in [*map(checkpoint_directory, numbers), *others]:
-        yield _report(storage.at(name), storage, sound)
+        yield _report(storage.at(name), storage, sound, keys)
 
 
-def _report(storage: Storage, parent: Storage, sound: set[Piece]) -> CheckpointReport:
+def _report(storage: Storage, parent: Storage, sound: set[Piece], keys: SigningKeys | None) -> CheckpointReport:
     """One checkpoint. `sound` has pieces of the same job that were found to be what was written."""
     report = CheckpointReport(storage.root)
     try:
-        metadata = CheckpointMetadata.from_bytes(storage.read(METADATA), storage.locate(METADATA))
+        data = storage.read(METADATA)
+        metadata = CheckpointMetadata.from_bytes(data, storage.locate(METADATA))
     except FileNotFoundError:
         report.status = INCOMPLETE
         report.problems.append(f"{storage.locate(METADATA)} is missing: under way, or never completed")
@@ -120,8 +129,41 @@ def _report(storage: Storage, parent: Storage, sound: set[Piece]) -> CheckpointR
     report.operators = [_operator(*operator, contents) for operator in metadata.operators.items()]
     report.size = sum(operator.size for operator in report.operators)
     report.problems = contents.problems
+    _check_signature(report, data, storage.locate(METADATA), keys)
     report.status = DAMAGED if report.problems else COMPLETE
     return report
+
+
+def _check_signature(report: CheckpointReport, data: bytes, location: str, keys: SigningKeys | None) -> None:
+    report.signature = "unverified" if is_signed(data) else "none"
+    if keys is None:
+        return
+    try:
+        CheckpointMetadata.from_bytes(data, location, keys)
+    except CorruptCheckpointError as error:
+        report.signature = "invalid" if is_signed(data) else "none"
+        report.problems.append(str(error))
+    else:
+        report.signature = "valid"
+
+
+def sign_checkpoint(location: str, keys: SigningKeys) -> None:
+    """Signs a checkpoint or savepoint as it is now, after a look at each of its files."""
+    metadata, storage = read_checkpoint(location)
+
+    def vouch(piece: Piece) -> Piece:
+        if piece.path is None:
+            return piece
+        return replace(piece, digest=hashlib.sha256(read_piece(piece, storage)).digest())
+
+    operators = {
+        operator_id: replace(
+            operator, subtasks={index: state.with_pieces(vouch) for index, state in operator.subtasks.items()}
+        )
+        for operator_id, operator in metadata.operators.items()
+    }
+    own = METADATA if metadata.savepoint else f"{checkpoint_directory(metadata.checkpoint_id)}/{METADATA}"
+    storage.write(own, replace(metadata, operators=operators).to_bytes(keys))
 
 
 def _operator(operator_id: str, operator: OperatorState, contents: _Contents) -> OperatorReport:

@@ -9,29 +9,58 @@ from dataclasses import asdict
 
 import click
 
-from flintstream.cli.checkpoint_report import DAMAGED, CheckpointReport, OperatorReport, inspect_directory
+from flintstream.cli.checkpoint_report import (
+    DAMAGED,
+    CheckpointReport,
+    OperatorReport,
+    inspect_directory,
+    sign_checkpoint,
+)
 from flintstream.cli.jobs import absolute, clear_errors
 from flintstream.cli.output import make_table, moment, print_table, size
 from flintstream.cli.running_jobs import choose_job
+from flintstream.common.configuration import load_configuration
+from flintstream.common.flint_options import SIGNING_KEY_FILE
 from flintstream.jobmaster.registry import RegistryError
+from flintstream.runtime.checkpoint.signing import SigningKeys
 
 __all__ = ["checkpoints"]
+
+_SIGNATURES = {
+    "none": "",
+    "unverified": ", signed (not verified: no key was given)",
+    "valid": ", signed",
+    "invalid": ", signature invalid",
+}
 
 
 @click.command(short_help="Shows checkpoints and savepoints.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, a list of checkpoints.")
+@click.option(
+    "-k",
+    "--signing-key-file",
+    "key_file",
+    metavar="FILE",
+    help=f"Verify signatures with the keys in FILE; unless given, that of {SIGNING_KEY_FILE.key} in the configuration file.",
+)
+@click.option("--sign", is_flag=True, help="Sign the one checkpoint or savepoint in DIRECTORY, which you trust.")
 @click.argument("place", metavar="DIRECTORY|JOB")
-def checkpoints(place: str, as_json: bool) -> None:
+def checkpoints(place: str, as_json: bool, key_file: str | None, sign: bool) -> None:
     """Shows the checkpoints and savepoints in DIRECTORY, or the completed checkpoints of a running JOB.
 
     DIRECTORY is that of many jobs, of one job, or of a single checkpoint or savepoint. Every file is read and compared with
-    its checksum; the exit code is 1 if one is missing, cut off or altered.
+    its checksum; the exit code is 1 if one is missing, cut off or altered, or not signed with one of the keys, if keys are
+    given.
     """
     with clear_errors():
+        keys = SigningKeys.read_if(key_file or SIGNING_KEY_FILE.of(load_configuration().to_dict()))
+        if sign:
+            _sign(place, keys)
+            return
         if "://" not in place and not os.path.exists(absolute(place)):
             _show_of_job(place, as_json)
             return
-        reports = inspect_directory(absolute(place))
+        reports = inspect_directory(absolute(place), keys)
     if not reports:
         raise click.ClickException(f"{place} has no checkpoints or savepoints.")
     if as_json:
@@ -43,6 +72,13 @@ def checkpoints(place: str, as_json: bool) -> None:
             _show(report)
     if any(report.status == DAMAGED for report in reports):
         sys.exit(1)
+
+
+def _sign(place: str, keys: SigningKeys | None) -> None:
+    if keys is None:
+        raise click.UsageError("--sign needs --signing-key-file")
+    sign_checkpoint(absolute(place), keys)
+    click.echo(f"{absolute(place)} is signed.")
 
 
 def _show_of_job(text: str, as_json: bool) -> None:
@@ -71,7 +107,10 @@ def _show(report: CheckpointReport) -> None:
         damaged = f", {DAMAGED}" if report.status == DAMAGED else ""
         click.echo(f"{report.location}{damaged}")
         click.echo(f"  {report.kind} {report.id} of job '{report.job_name}' ({report.job_id})")
-        click.echo(f"  {moment((report.timestamp or 0) / 1000)}, {size(report.size or 0)}, {report.files} files")
+        signature = _SIGNATURES[report.signature or "none"]
+        click.echo(
+            f"  {moment((report.timestamp or 0) / 1000)}, {size(report.size or 0)}, {report.files} files{signature}"
+        )
         _show_operators(report.operators)
     for problem in report.problems:
         click.echo(f"  {problem}")

@@ -35,7 +35,8 @@ def cli() -> None:
     "--fromSavepoint",
     "restored",
     metavar="PATH",
-    help="Restore the job from the checkpoint or savepoint at PATH.",
+    help="Restore the job from the checkpoint or savepoint at PATH. This runs what was pickled there: restore only what you "
+    "trust, or sign checkpoints (flint.checkpoints.signing-key-file).",
 )
 @click.option(
     "-n",

@@ -83,6 +83,13 @@ CHECKPOINT_PERMISSIONS = FlintOption(
     "who may read checkpoints and savepoints in a directory: `owner` (0600, directories 0700), `group` (0640, 0750), or "
     "what the `umask` leaves",
 )
+SIGNING_KEY_FILE = FlintOption(
+    "flint.checkpoints.signing-key-file",
+    lambda value, key: str(value),
+    "none",
+    "a file with the keys by which checkpoints and savepoints are signed; others are not restored then, see "
+    "[checkpoints](checkpoints.md#whom-you-trust)",
+)
 NETWORK_ENCRYPTION = FlintOption(
     "flint.network.encryption",
     parse_boolean,
@@ -119,6 +126,7 @@ FLINT_OPTIONS: tuple[FlintOption[Any], ...] = (
     EPOCH_LEAST_INTERVAL,
     MAX_MEMORY_STATE_SIZE,
     CHECKPOINT_PERMISSIONS,
+    SIGNING_KEY_FILE,
     NETWORK_ENCRYPTION,
     SLOT_CALL_TIMEOUT,
     REPORT_AFTER,

@@ -35,6 +35,7 @@ from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.source_factory import SourceFactory
 from flintstream.runtime.checkpoint.metadata import CheckpointMetadata
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
+from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.checkpoint.storage import LocalStorage, storage_at
 from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.faults import Fault, engine_fault
@@ -63,6 +64,7 @@ class JobMaster:
         self.progress = Progress(settings.job_name, settings.show_progress)
         self._graph = graph
         self._spark = spark
+        self._keys = SigningKeys.read_if(settings.checkpoints.signing_key_file)
         # What does not fit is refused before anything runs; what counts is read again once the job is claimed.
         self._told_to_restore()
         self._first: RestoredOperators | None = None
@@ -70,7 +72,7 @@ class JobMaster:
         self._deployment = JobDeployment.of(graph)
         self._control = JobControl()
         self.checkpoints = CheckpointCoordinator(
-            settings.checkpoints, str(self.job_id), settings.job_name, _operators(graph), self._control.wake
+            settings.checkpoints, str(self.job_id), settings.job_name, _operators(graph), self._control.wake, self._keys
         )
         self.checkpoints.check_storage()
         self._deliveries = Deliveries(self.progress, settings.checkpoints.enabled, lambda: self._control.cancelled)
@@ -293,7 +295,7 @@ class JobMaster:
 
     def _restore_point(self) -> RestoredOperators | None:
         if self._stopped is not None:
-            return restored_operators(self._stopped.location, self._graph, allow_unclaimed=True)
+            return restored_operators(self._stopped.location, self._graph, True, self._keys)
         latest = self._latest()
         if latest is None and self._first is None:
             self._first = self._told_to_restore()
@@ -303,7 +305,7 @@ class JobMaster:
         settings = self.settings.checkpoints
         if settings.restore_path is None:
             return None
-        return restored_operators(settings.restore_path, self._graph, settings.allow_unclaimed)
+        return restored_operators(settings.restore_path, self._graph, settings.allow_unclaimed, self._keys)
 
     def _latest(self) -> RestoredOperators | None:
         """The last completed checkpoint of this job."""

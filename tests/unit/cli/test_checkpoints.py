@@ -278,3 +278,63 @@ def test_run_refuses_a_path_with_nothing_to_go_on_from(tmp_path, job):
     assert result.output == (
         f"Error: {tmp_path}/nowhere is no checkpoint, savepoint or directory with checkpoints of a job\n"
     )
+
+
+# --- signatures ---
+
+
+@pytest.fixture
+def key_file(tmp_path) -> Path:
+    path = tmp_path / "keys"
+    path.write_text("k" * 64)
+    path.chmod(0o600)
+    return path
+
+
+def test_whether_a_checkpoint_is_signed_and_by_whom_is_shown(tmp_path, key_file):
+    location = write_savepoint(tmp_path)
+    assert flint("checkpoints", location).output.splitlines()[2].endswith(" 1 files")
+    unsigned = flint("checkpoints", "-k", key_file, location)
+    assert unsigned.exit_code == 1
+    assert f"{location}/_metadata is not signed, and flint.checkpoints.signing-key-file is set" in unsigned.output
+    signed = flint("checkpoints", "--sign", "-k", key_file, location)
+    assert (signed.exit_code, signed.output) == (0, f"{location} is signed.\n")
+    assert flint("checkpoints", location).output.splitlines()[2].endswith("signed (not verified: no key was given)")
+    valid = flint("checkpoints", "-k", key_file, location)
+    assert valid.exit_code == 0 and valid.output.splitlines()[2].endswith(" 1 files, signed")
+    [report] = json.loads(flint("checkpoints", "--json", "-k", key_file, location).output)
+    assert (report["signature"], report["status"]) == ("valid", "complete")
+    key_file.write_text("another key, which is long enough for that")
+    invalid = flint("checkpoints", "-k", key_file, location)
+    assert invalid.exit_code == 1
+    assert "signature invalid" in invalid.output and "was signed with a key that is not in" in invalid.output
+
+
+def test_the_keys_of_the_configuration_file_count_too(tmp_path, key_file, monkeypatch):
+    location = write_checkpoint(tmp_path, 4)
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "flint.yaml").write_text(f"flint.checkpoints.signing-key-file: {key_file}")
+    monkeypatch.setenv("FLINT_CONF_DIR", str(tmp_path / "conf"))
+    assert "is not signed" in flint("checkpoints", location).output
+    assert flint("checkpoints", "--sign", location).exit_code == 0
+    assert flint("checkpoints", tmp_path / JOB).exit_code == 0
+
+
+def test_a_file_that_was_replaced_behind_a_signature_is_named(tmp_path, key_file):
+    location = write_checkpoint(tmp_path, 4)
+    assert flint("checkpoints", "--sign", "-k", key_file, location).exit_code == 0
+    path = state_file(location)
+    path.write_bytes(path.read_bytes().replace(b"xxx", b"xyx", 1))
+    result = flint("checkpoints", "-k", key_file, location)
+    assert result.exit_code == 1
+    assert f"{path} was altered" in result.output
+
+
+def test_what_is_damaged_is_not_signed(tmp_path, key_file):
+    location = write_checkpoint(tmp_path, 4)
+    path = state_file(location)
+    path.write_bytes(path.read_bytes().replace(b"xxx", b"xyx", 1))
+    result = flint("checkpoints", "--sign", "-k", key_file, location)
+    assert result.exit_code == 1
+    assert "was altered: a checksum is wrong" in result.output
+    assert flint("checkpoints", "--sign", location).exit_code == 2, "without a key"

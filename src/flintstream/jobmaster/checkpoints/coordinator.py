@@ -29,6 +29,7 @@ from flintstream.runtime.checkpoint.metadata import (
     SubtaskState,
 )
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget
+from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.checkpoint.storage import Storage, StorageError, storage_at
 from flintstream.runtime.protocol import SnapshotDone, SnapshotFailed, StoredSubtask
 
@@ -123,7 +124,8 @@ class CheckpointCoordinator:
     """Takes the checkpoints of a job, in all its attempts.
 
     The job's thread asks when one is due, begins it, and takes the outcomes; slots' answers come on other threads, and
-    metadata are written on one of the coordinator's own. `wake` is called when there is an outcome to take.
+    metadata are written on one of the coordinator's own, and signed if there are `keys`. `wake` is called when there is
+    an outcome to take.
     """
 
     def __init__(
@@ -133,6 +135,7 @@ class CheckpointCoordinator:
         job_name: str,
         operators: Mapping[str, OperatorInfo],
         wake: Callable[[], None],
+        keys: SigningKeys | None = None,
     ) -> None:
         self.settings = settings
         self._job_id = job_id
@@ -143,7 +146,8 @@ class CheckpointCoordinator:
         if settings.enabled and settings.directory is not None:
             self.storage = storage_at(settings.directory, settings.permissions).at(job_id)
         self.lease = JobLease(self.storage)
-        self.store = CompletedCheckpoints(self.storage, settings.retained, self.lease)
+        self._keys = keys
+        self.store = CompletedCheckpoints(self.storage, settings.retained, self.lease, self._keys)
         self._attempt = 0
         self._lock = threading.Lock()
         self._pending: dict[int, Pending] = {}
@@ -267,11 +271,11 @@ class CheckpointCoordinator:
     def _target(self, checkpoint_id: int, savepoint: str | None, stored: bool) -> CheckpointTarget:
         if savepoint is not None:
             storage = storage_at(savepoint, self.settings.permissions)
-            return CheckpointTarget(storage, inline_size=self.settings.inline_size)
+            return CheckpointTarget(storage, inline_size=self.settings.inline_size, signed=self._keys is not None)
         size = self.settings.max_state_size if stored else _EVERYTHING
         own = checkpoint_directory(checkpoint_id)
         kept_in = self.storage if stored else None
-        return CheckpointTarget(kept_in, own, SHARED, self.settings.inline_size, size)
+        return CheckpointTarget(kept_in, own, SHARED, self.settings.inline_size, size, self._keys is not None)
 
     def acknowledge(self, done: SnapshotDone) -> None:
         """A slot has stored its part; the last one makes the checkpoint complete."""
@@ -356,7 +360,7 @@ class CheckpointCoordinator:
     def _write(self, pending: Pending, metadata: CheckpointMetadata) -> str:
         if pending.savepoint is not None:
             storage = storage_at(pending.savepoint, self.settings.permissions)
-            if not storage.create(METADATA, metadata.to_bytes()):
+            if not storage.create(METADATA, metadata.to_bytes(self._keys)):
                 raise StorageError(f"savepoint {pending.savepoint} is there already")
             self._has_savepoint = True
             return pending.savepoint

@@ -18,6 +18,7 @@ from flintstream.runtime.checkpoint.metadata import (
     SubtaskState,
 )
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
+from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.deployment import VertexDeployment
 from flintstream.runtime.faults import PermanentError
 
@@ -26,12 +27,14 @@ class RestoreError(PermanentError, ValueError):
     """A checkpoint or savepoint does not fit the program; the message names the operator."""
 
 
-def restored_operators(location: str, graph: ExecutionGraph, allow_unclaimed: bool) -> RestoredOperators:
-    """The state at a location for the operators of a graph; refuses what does not fit.
+def restored_operators(
+    location: str, graph: ExecutionGraph, allow_unclaimed: bool, keys: SigningKeys | None = None
+) -> RestoredOperators:
+    """The state at a location for the operators of a graph; refuses what does not fit, or is not signed as the keys want.
 
     State is stored by its maximum parallelism. A vertex for which the program sets none takes it over.
     """
-    metadata, storage = read_checkpoint(location)
+    metadata, storage = read_checkpoint(location, keys)
     for vertex in graph.job_graph.vertices:
         _fit_max_parallelism(vertex, graph.job_graph, metadata, location)
     _check_claimed(metadata, location, graph.job_graph, allow_unclaimed)

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from flintstream.common.config_values import parse_boolean, parse_duration, parse_integer, parse_memory_size
-from flintstream.common.flint_options import CHECKPOINT_PERMISSIONS, MAX_MEMORY_STATE_SIZE
+from flintstream.common.flint_options import CHECKPOINT_PERMISSIONS, MAX_MEMORY_STATE_SIZE, SIGNING_KEY_FILE
 from flintstream.runtime.checkpoint.pieces import DEFAULT_MAX_STATE_SIZE
 from flintstream.runtime.permissions import Permissions
 
@@ -51,6 +51,8 @@ class CheckpointSettings:
     inline_size: int = 20 * 1024
     permissions: Permissions = Permissions.OWNER
     """Who may read checkpoints and savepoints in a directory."""
+    signing_key_file: str | None = None
+    """The keys by which they are signed; None for no signatures."""
     restore_path: str | None = None
     """The checkpoint or savepoint to go on from."""
     allow_unclaimed: bool = False
@@ -80,6 +82,7 @@ class CheckpointSettings:
             max_state_size=read.size((MAX_MEMORY_STATE_SIZE.key,), default.max_state_size),
             inline_size=read.size(_INLINE, default.inline_size),
             permissions=Permissions[(CHECKPOINT_PERMISSIONS.of(configuration) or "owner").upper()],
+            signing_key_file=SIGNING_KEY_FILE.of(configuration),
             restore_path=read.text(RESTORE_PATH),
             allow_unclaimed=read.flag(UNCLAIMED, False),
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from flintstream.jobmaster.lease import COMPLETED, ENDED, LEASE, STOPPED, JobLease, LeaseEntry, LeaseLog
 from flintstream.runtime.checkpoint.metadata import METADATA, CheckpointMetadata, CorruptCheckpointError
+from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.checkpoint.storage import Storage, StorageError, storage_at
 
 SHARED = "shared"
@@ -22,8 +23,11 @@ def checkpoint_directory(checkpoint_id: int) -> str:
 class CompletedCheckpoints:
     """The latest completed checkpoints of a job, the newest last. `storage` is that of the job's own directory."""
 
-    def __init__(self, storage: Storage | None, retained: int, lease: JobLease) -> None:
+    def __init__(
+        self, storage: Storage | None, retained: int, lease: JobLease, keys: SigningKeys | None = None
+    ) -> None:
         self._storage = storage
+        self._keys = keys
         self._retained = retained
         self._lease = lease
         self.checkpoints: list[CheckpointMetadata] = []
@@ -56,12 +60,13 @@ class CompletedCheckpoints:
 
     def _create_metadata(self, storage: Storage, metadata: CheckpointMetadata) -> None:
         path = f"{checkpoint_directory(metadata.checkpoint_id)}/{METADATA}"
-        if storage.create(path, metadata.to_bytes()):
+        data = metadata.to_bytes(self._keys)
+        if storage.create(path, data):
             return
         # Left by a driver that was superseded before it could complete this number.
         self._lease.check()
         storage.remove(path)
-        if not storage.create(path, metadata.to_bytes()):
+        if not storage.create(path, data):
             raise StorageError(f"checkpoint storage: {storage.locate(path)} was created by somebody else meanwhile")
 
     def _take(self, metadata: CheckpointMetadata) -> None:
@@ -72,7 +77,7 @@ class CompletedCheckpoints:
         """Takes a checkpoint in that the lease's log has, although its completion was thought to have failed."""
         number = self._lease.last_completed
         if self._storage is not None and number > (self.latest.checkpoint_id if self.latest is not None else 0):
-            self._take(_read(self._storage, number))
+            self._take(_read(self._storage, number, self._keys))
 
     def prune(self, in_use: Iterable[int]) -> None:
         """Removes the oldest checkpoints beyond the number to keep; those `in_use` are the bases of others to come."""
@@ -125,8 +130,10 @@ class CompletedCheckpoints:
             self._storage.remove("")
 
 
-def read_checkpoint(location: str) -> tuple[CheckpointMetadata, Storage]:
+def read_checkpoint(location: str, keys: SigningKeys | None = None) -> tuple[CheckpointMetadata, Storage]:
     """A checkpoint or savepoint by its directory or `_metadata` file; and the storage to which its paths are relative.
+
+    With keys, what was not signed with one of them is refused, before anything of it is believed.
 
     The directory of a job stands for the last checkpoint that was completed in it. If that one is not whole, it is refused:
     sinks may have committed what came behind the one before it.
@@ -134,7 +141,7 @@ def read_checkpoint(location: str) -> tuple[CheckpointMetadata, Storage]:
     location = location.rstrip("/").removesuffix(f"/{METADATA}")
     storage = storage_at(location)
     if storage.exists(METADATA):
-        metadata = CheckpointMetadata.from_bytes(storage.read(METADATA), storage.locate(METADATA))
+        metadata = CheckpointMetadata.from_bytes(storage.read(METADATA), storage.locate(METADATA), keys)
         storage = storage if metadata.savepoint else storage_at(location.rpartition("/")[0])
         _check_files(metadata, storage)
         return metadata, storage
@@ -145,12 +152,12 @@ def read_checkpoint(location: str) -> tuple[CheckpointMetadata, Storage]:
         raise FileNotFoundError(f"{location}: the job has ended ({newest.status}) and left nothing to restore")
     if newest.kind == STOPPED:
         assert newest.savepoint is not None
-        return _read_stopped(newest.savepoint, storage)
+        return _read_stopped(newest.savepoint, storage, keys)
     assert newest.checkpoint is not None
     try:
-        return _read(storage, newest.checkpoint), storage
+        return _read(storage, newest.checkpoint, keys), storage
     except CorruptCheckpointError as error:
-        raise _refusal(storage, newest.checkpoint, error) from error
+        raise _refusal(storage, newest.checkpoint, error, keys) from error
 
 
 def _newest(storage: Storage) -> LeaseEntry | None:
@@ -162,21 +169,21 @@ def _newest(storage: Storage) -> LeaseEntry | None:
     return LeaseEntry(COMPLETED, "", 0, checkpoint=max(numbers)) if numbers else None
 
 
-def _read(storage: Storage, number: int) -> CheckpointMetadata:
+def _read(storage: Storage, number: int, keys: SigningKeys | None) -> CheckpointMetadata:
     """A checkpoint of a job, checked."""
     path = f"{checkpoint_directory(number)}/{METADATA}"
     try:
         data = storage.read(path)
     except FileNotFoundError as error:
         raise CorruptCheckpointError(f"{storage.locate(path)} is missing") from error
-    metadata = CheckpointMetadata.from_bytes(data, storage.locate(path))
+    metadata = CheckpointMetadata.from_bytes(data, storage.locate(path), keys)
     _check_files(metadata, storage)
     return metadata
 
 
-def _read_stopped(savepoint: str, storage: Storage) -> tuple[CheckpointMetadata, Storage]:
+def _read_stopped(savepoint: str, storage: Storage, keys: SigningKeys | None) -> tuple[CheckpointMetadata, Storage]:
     try:
-        return read_checkpoint(savepoint)
+        return read_checkpoint(savepoint, keys)
     except (FileNotFoundError, CorruptCheckpointError) as error:
         raise CorruptCheckpointError(
             f"the job of {storage.root} has stopped with the savepoint {savepoint}, and that cannot be restored: {error}. "
@@ -185,8 +192,11 @@ def _read_stopped(savepoint: str, storage: Storage) -> tuple[CheckpointMetadata,
         ) from error
 
 
-def _refusal(storage: Storage, newest: int, reason: CorruptCheckpointError) -> CorruptCheckpointError:
-    older = [metadata.checkpoint_id for metadata in readable_checkpoints(storage)[0] if metadata.checkpoint_id < newest]
+def _refusal(
+    storage: Storage, newest: int, reason: CorruptCheckpointError, keys: SigningKeys | None
+) -> CorruptCheckpointError:
+    readable, _ = readable_checkpoints(storage, keys)
+    older = [metadata.checkpoint_id for metadata in readable if metadata.checkpoint_id < newest]
     damaged = storage.locate(checkpoint_directory(newest))
     told = f"{damaged}, the last checkpoint of this job, cannot be restored: {reason}."
     if not older:
@@ -197,14 +207,16 @@ def _refusal(storage: Storage, newest: int, reason: CorruptCheckpointError) -> C
     )
 
 
-def readable_checkpoints(storage: Storage) -> tuple[list[CheckpointMetadata], list[str]]:
+def readable_checkpoints(
+    storage: Storage, keys: SigningKeys | None = None
+) -> tuple[list[CheckpointMetadata], list[str]]:
     """The checkpoints in the directory of a job, the newest last; and why others in it cannot be used."""
     found, refused = [], []
     for number in _numbers(storage):
         if not storage.exists(f"{checkpoint_directory(number)}/{METADATA}"):
             continue  # It was never completed.
         try:
-            found.append(_read(storage, number))
+            found.append(_read(storage, number, keys))
         except CorruptCheckpointError as error:
             refused.append(str(error))
     return found, refused

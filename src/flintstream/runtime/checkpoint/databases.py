@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import uuid
@@ -71,13 +72,17 @@ def _fetch(piece: Piece, storage: Storage | None, target: str) -> None:
             storage.download(piece.path, target)
         except FileNotFoundError as error:
             raise CorruptCheckpointError(f"{location}, a file of the checkpoint, is missing") from error
-    piece.check(os.path.getsize(target), file_checksum(target), location)
+    checksum, digest = file_sums(target, piece.digest is not None)
+    piece.check(os.path.getsize(target), checksum, digest, location)
 
 
-def file_checksum(path: str) -> int:
-    """The CRC-32 of a file."""
+def file_sums(path: str, with_digest: bool) -> tuple[int, bytes | None]:
+    """The CRC-32 of a file, and its SHA-256 if that is wanted."""
     checksum = 0
+    digest = hashlib.sha256() if with_digest else None
     with open(path, "rb") as file:
         while chunk := file.read(_CHUNK):
             checksum = zlib.crc32(chunk, checksum)
-    return checksum
+            if digest is not None:
+                digest.update(chunk)
+    return checksum, None if digest is None else digest.digest()

@@ -1,6 +1,7 @@
 """CheckpointMetadata: what a checkpoint holds, and where. The file `_metadata` of a checkpoint or savepoint.
 
 The file begins with a mark, the version of its format and a checksum, so that one that was cut off or altered is recognised.
+Since format 2 a signature comes next, of zeros if there is none.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ import hashlib
 import io
 import pickle
 import struct
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from flintstream.runtime.checkpoint.signing import SIGNATURE_SIZE, UNSIGNED, SignatureError, SigningKeys
 from flintstream.runtime.faults import PermanentError
 
 METADATA = "_metadata"
 _MARK = b"FLNTCKPT"
-_VERSION = 1
+_VERSION = 2
 _HEADER = struct.Struct(">8sIQ32s")
 """Mark, version, size of what follows, and its checksum."""
 
@@ -37,13 +41,22 @@ class Piece:
     """The file, relative to the directory of the job, or of the savepoint."""
     start: int = 0
     """Where in the file the bytes begin."""
+    digest: bytes | None = None
+    """The SHA-256 of the bytes, in a file of a signed checkpoint."""
 
-    def check(self, size: int, checksum: int, location: str) -> None:
+    def check_bytes(self, data: bytes, location: str) -> None:
         """Refuses bytes of a location that are not what was written."""
+        digest = None if self.digest is None else hashlib.sha256(data).digest()
+        self.check(len(data), zlib.crc32(data), digest, location)
+
+    def check(self, size: int, checksum: int, digest: bytes | None, location: str) -> None:
+        """Refuses what is at a location, by its size and sums; `digest` may be missing only if the piece has none."""
         if size != self.size:
             raise CorruptCheckpointError(f"{location} was cut off: {size} of {self.size} bytes are there")
         if checksum != self.checksum:
             raise CorruptCheckpointError(f"{location} was altered: a checksum is wrong")
+        if self.digest is not None and digest != self.digest:
+            raise CorruptCheckpointError(f"{location} was altered: it is not what was signed")
 
 
 @dataclass(frozen=True)
@@ -54,6 +67,10 @@ class KeyedPart:
     """What is known of each state: StoredKeyedState by name."""
     groups: dict[int, Piece]
     only_changes: bool = False
+
+    def with_pieces(self, change: Callable[[Piece], Piece]) -> KeyedPart:
+        """The same, with each piece replaced by another."""
+        return replace(self, groups={group: change(piece) for group, piece in self.groups.items()})
 
 
 @dataclass(frozen=True)
@@ -70,6 +87,11 @@ class DatabasePart:
     key_groups: tuple[int, int]
     """The first group, and the one behind the last."""
     timers: dict[int, Piece]
+
+    def with_pieces(self, change: Callable[[Piece], Piece]) -> DatabasePart:
+        """The same, with each piece replaced by another."""
+        files = {name: change(piece) for name, piece in self.files.items()}
+        return replace(self, files=files, timers={group: change(piece) for group, piece in self.timers.items()})
 
 
 @dataclass(frozen=True)
@@ -95,6 +117,12 @@ class SubtaskState:
             else:
                 found += part.groups.values()
         return found
+
+    def with_pieces(self, change: Callable[[Piece], Piece]) -> SubtaskState:
+        """The same, with each piece replaced by another."""
+        return SubtaskState(
+            tuple(part.with_pieces(change) for part in self.keyed), self.operator and change(self.operator)
+        )
 
     def files(self) -> set[str]:
         """The files that its pieces are in."""
@@ -151,26 +179,60 @@ class CheckpointMetadata:
         """The bytes of all state in it."""
         return sum(state.size for operator in self.operators.values() for state in operator.subtasks.values())
 
-    def to_bytes(self) -> bytes:
-        """The content of the file."""
+    def to_bytes(self, keys: SigningKeys | None = None) -> bytes:
+        """The content of the file, signed if keys are given."""
         content = pickle.dumps(self, 5)
-        return _HEADER.pack(_MARK, _VERSION, len(content), hashlib.sha256(content).digest()) + content
+        signature = UNSIGNED if keys is None else keys.sign(_signed(_VERSION, content), content)
+        digest = hashlib.sha256(signature + content).digest()
+        return b"".join((_HEADER.pack(_MARK, _VERSION, len(content), digest), signature, content))
 
     @staticmethod
-    def from_bytes(data: bytes, location: str) -> CheckpointMetadata:
-        """What the file at a location contains."""
-        if len(data) < _HEADER.size or not data.startswith(_MARK):
-            raise CorruptCheckpointError(f"{location} is not the metadata of a checkpoint, or was cut off")
-        _, version, size, digest = _HEADER.unpack_from(data)
-        if version != _VERSION:
-            raise CorruptCheckpointError(f"{location} has the format {version}; this version reads format {_VERSION}")
-        content = data[_HEADER.size :]
-        if len(content) != size:
-            raise CorruptCheckpointError(f"{location} was cut off or added to: {len(content)} bytes instead of {size}")
-        if hashlib.sha256(content).digest() != digest:
-            raise CorruptCheckpointError(f"{location} was altered: its checksum is wrong")
+    def from_bytes(data: bytes, location: str, keys: SigningKeys | None = None) -> CheckpointMetadata:
+        """What the file at a location contains; with keys, only if it was signed with one of them."""
+        version, signature, content = _split(data, location)
+        if keys is not None:
+            try:
+                keys.verify(signature, _signed(version, content), content)
+            except SignatureError as error:
+                raise CorruptCheckpointError(f"{location} {error}") from error
         metadata: CheckpointMetadata = _Reader(io.BytesIO(content)).load()
+        if keys is not None:
+            metadata.check_digests(location)
         return metadata
+
+    def check_digests(self, location: str) -> None:
+        """Refuses metadata that do not vouch for all their files."""
+        for operator in self.operators.values():
+            for state in operator.subtasks.values():
+                missing = next((piece for piece in state.pieces() if piece.path and piece.digest is None), None)
+                if missing is not None:
+                    raise CorruptCheckpointError(f"{location} has no digest of its file {missing.path}")
+
+
+def is_signed(data: bytes) -> bool:
+    """Whether the content of a metadata file has a signature, of whomever."""
+    return _split(data, METADATA)[1] != UNSIGNED
+
+
+def _split(data: bytes, location: str) -> tuple[int, bytes, bytes]:
+    """Version, signature and content of a file that is whole."""
+    if len(data) < _HEADER.size or not data.startswith(_MARK):
+        raise CorruptCheckpointError(f"{location} is not the metadata of a checkpoint, or was cut off")
+    _, version, size, digest = _HEADER.unpack_from(data)
+    if version not in (1, _VERSION):
+        raise CorruptCheckpointError(f"{location} has the format {version}; this version reads formats 1 to {_VERSION}")
+    start = _HEADER.size + (0 if version == 1 else SIGNATURE_SIZE)
+    content = data[start:]
+    if len(content) != size:
+        raise CorruptCheckpointError(f"{location} was cut off or added to: {len(content)} bytes instead of {size}")
+    if hashlib.sha256(data[_HEADER.size :]).digest() != digest:
+        raise CorruptCheckpointError(f"{location} was altered: its checksum is wrong")
+    return version, UNSIGNED if version == 1 else data[_HEADER.size : start], content
+
+
+def _signed(version: int, content: bytes) -> bytes:
+    """What is signed besides the content."""
+    return _HEADER.pack(_MARK, version, len(content), b"")
 
 
 _PARTS = (Piece, KeyedPart, DatabasePart, SubtaskState, OperatorState, CheckpointMetadata)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import uuid
@@ -10,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flintstream.runtime.checkpoint.databases import SharedFiles, fetch_database, file_checksum
+from flintstream.runtime.checkpoint.databases import SharedFiles, fetch_database, file_sums
 from flintstream.runtime.checkpoint.metadata import (
     CorruptCheckpointError,
     DatabasePart,
@@ -42,6 +43,8 @@ class CheckpointTarget:
     """Pieces up to this size are handed to the driver, which puts them into the metadata."""
     max_state_size: int = DEFAULT_MAX_STATE_SIZE
     """Without a storage: the most bytes of one operator in one subtask."""
+    signed: bool = False
+    """Whether the metadata must vouch for every file."""
 
 
 class PieceWriter:
@@ -81,7 +84,8 @@ class PieceWriter:
         target.storage.write(path, b"".join(parts.values()))
         pieces, start = {}, 0
         for number, data in parts.items():
-            pieces[number] = Piece(len(data), checksums[number], None, path, start)
+            digest = hashlib.sha256(data).digest() if target.signed else None
+            pieces[number] = Piece(len(data), checksums[number], None, path, start, digest)
             start += len(data)
         return pieces
 
@@ -115,7 +119,8 @@ class PieceWriter:
             return Piece(len(data), zlib.crc32(data), data)
         path = self._new_file(directory)
         target.storage.upload(path, local)
-        return Piece(size, file_checksum(local), None, path)
+        checksum, digest = file_sums(local, target.signed)
+        return Piece(size, checksum, None, path, digest=digest)
 
     def _new_file(self, directory: str) -> str:
         path = f"{directory}/{uuid.uuid4().hex}".lstrip("/")
@@ -134,7 +139,7 @@ def read_piece(piece: Piece, storage: Storage | None) -> bytes:
             data = storage.read(piece.path, piece.start, piece.size)
         except FileNotFoundError as error:
             raise CorruptCheckpointError(f"{location}, a file of the checkpoint, is missing") from error
-    piece.check(len(data), zlib.crc32(data), location)
+    piece.check_bytes(data, location)
     return data
 
 

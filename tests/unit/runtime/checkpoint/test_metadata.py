@@ -111,8 +111,10 @@ def test_a_file_with_more_behind_it_is_refused():
 def test_another_version_of_the_format_is_named():
     header = module._HEADER
     fields = header.unpack_from(CONTENT)
-    newer = header.pack(fields[0], 2, *fields[2:]) + CONTENT[header.size :]
-    with pytest.raises(CorruptCheckpointError, match=r"/data/_metadata has the format 2; this version reads format 1"):
+    newer = header.pack(fields[0], 3, *fields[2:]) + CONTENT[header.size :]
+    with pytest.raises(
+        CorruptCheckpointError, match=r"/data/_metadata has the format 3; this version reads formats 1 to 2"
+    ):
         CheckpointMetadata.from_bytes(newer, "/data/_metadata")
 
 
@@ -123,8 +125,7 @@ def _file_with(module_name: str, name: str) -> bytes:
         return b"\x8c" + bytes([len(text)]) + text.encode()
 
     content = b"\x80\x05" + short(module_name) + short(name) + b"\x93" + short("touch ran") + b"\x85R."
-    header = module._HEADER.pack(module._MARK, module._VERSION, len(content), hashlib.sha256(content).digest())
-    return header + content
+    return module._HEADER.pack(module._MARK, 1, len(content), hashlib.sha256(content).digest()) + content
 
 
 @pytest.mark.parametrize(
