@@ -38,6 +38,7 @@ def start_slot(spec: bytes, slot: int, python: str | None, directory: str | None
     are on one machine."""
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
+    environment["python"] = python or "python"  # What PyFlink's workers find there.
     command = [python or sys.executable, *_COMMAND]
     if directory is not None:
         command = ["/bin/sh", "-c", _WATCH, "slot", _file(directory, slot), *command]

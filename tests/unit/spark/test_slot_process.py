@@ -47,6 +47,11 @@ def test_what_the_slot_writes_on_standard_error_is_shown(tmp_path, capfd):
     assert capfd.readouterr().err == "from the slot\n"
 
 
+def test_functions_find_the_python_they_run_with(tmp_path, capfd):
+    end_of(tmp_path, "print(os.environ['python'], file=sys.stderr)")
+    assert capfd.readouterr().err == f"{tmp_path / 'python'}\n"
+
+
 def test_a_python_that_does_not_run(tmp_path):
     pid = start_slot(b"spec", 0, str(tmp_path / "nowhere"), str(tmp_path))
     status = exit_status(str(tmp_path), 0, ENOUGH_SECONDS, lambda: alive(pid))
