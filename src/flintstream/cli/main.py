@@ -61,9 +61,9 @@ def run(options: ProgramOptions, restored: str | None, allow_unclaimed: bool, cl
     if restored is not None:
         with clear_errors():
             read_checkpoint(absolute(restored))
-        settings[RESTORE_PATH[0]] = absolute(restored)
+        settings[RESTORE_PATH] = absolute(restored)
     if allow_unclaimed:
-        settings[UNCLAIMED[0]] = "true"
+        settings[UNCLAIMED] = "true"
     if claim_mode is not None:
         with clear_errors():
             check_claim_mode(claim_mode, "--claimMode")

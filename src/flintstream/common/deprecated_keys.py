@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["FORMER_KEYS", "find_key", "present_settings"]
+__all__ = ["FORMER_KEYS", "find_key"]
 
 FORMER_KEYS: dict[str, tuple[str, ...]] = {
     "execution.buffer-timeout.interval": ("execution.buffer-timeout",),
@@ -45,26 +45,13 @@ FORMER_KEYS: dict[str, tuple[str, ...]] = {
 }
 """By the present key, its former ones, the latest first."""
 
-_PRESENT_KEYS = {former: present for present, formers in FORMER_KEYS.items() for former in formers}
-
 
 def find_key(settings: Mapping[str, Any], key: str) -> str | None:
-    """The key under which `settings` hold a value for `key`: itself, else a former one; None for neither."""
+    """The key under which `settings` hold a value for `key`: itself, else a former one; None for neither.
+
+    >>> find_key({"state.backend": "rocksdb"}, "state.backend.type")
+    'state.backend'
+    """
     if key in settings:
         return key
     return next((former for former in FORMER_KEYS.get(key, ()) if former in settings), None)
-
-
-def present_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with no former keys left.
-
-    >>> present_settings({"state.backend": "rocksdb", "parallelism.default": "2"})
-    {'state.backend.type': 'rocksdb', 'parallelism.default': '2'}
-    """
-    result: dict[str, Any] = {}
-    for key in settings:
-        present = _PRESENT_KEYS.get(key, key)
-        found = find_key(settings, present)
-        assert found is not None
-        result[present] = settings[found]
-    return result

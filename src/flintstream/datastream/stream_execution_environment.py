@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from flintstream.common.basic_typeinfo import wrapping
 from flintstream.common.configuration import Configuration
-from flintstream.common.deprecated_keys import present_settings
 from flintstream.common.job_client import JobClient
 from flintstream.common.job_execution_result import JobExecutionResult
 from flintstream.common.typeinfo import TypeInformation, Types
@@ -293,7 +292,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         configured = self._configuration
         return JobSettings(
             job_name=job_name,
-            configuration=present_settings(configured.to_dict()),
+            configuration=configured.to_dict(),
             batch_mode=batch_mode,
             parameters=self._execution_config.get_global_job_parameters(),
             python_files=[*_listed(configured, "python.files"), *self._python_files],

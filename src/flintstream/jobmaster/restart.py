@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from flintstream.common.config_values import parse_duration, parse_float, parse_integer
+from flintstream.common.deprecated_keys import find_key
 
-TYPE = ("restart-strategy.type", "restart-strategy")
+TYPE = "restart-strategy.type"
 _PREFIX = "restart-strategy."
 _WITHOUT_END = 2**31 - 1
 _Number = TypeVar("_Number", int, float)
@@ -105,8 +106,9 @@ class ExponentialDelay(RestartStrategy):
 
 def restart_strategy(configuration: Mapping[str, str], checkpointing: bool) -> RestartStrategy:
     """The strategy that a configuration names; without one, growing delays with checkpoints and none without."""
-    name = next((configuration[key] for key in TYPE if configuration.get(key)), None)
-    if name is None:
+    given = find_key(configuration, TYPE)
+    name = configuration[given] if given is not None else ""
+    if not name:
         name = "exponential-delay" if checkpointing else "none"
     kind = name.strip().lower().replace("_", "-").replace("exponentialdelay", "exponential-delay")
     kind = kind.replace("fixeddelay", "fixed-delay").replace("failurerate", "failure-rate")
@@ -152,7 +154,7 @@ def restart_strategy(configuration: Mapping[str, str], checkpointing: bool) -> R
             jitter,
             None if attempts >= _WITHOUT_END else attempts,
         )
-    raise ValueError(f"{TYPE[0]} must be none, fixed-delay, failure-rate or exponential-delay, got {name!r}")
+    raise ValueError(f"{TYPE} must be none, fixed-delay, failure-rate or exponential-delay, got {name!r}")
 
 
 def _checked(key: str, given: object, value: _Number, fits: bool, wanted: str) -> _Number:

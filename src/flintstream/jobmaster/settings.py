@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from flintstream.common.config_values import parse_duration
+from flintstream.common.deprecated_keys import find_key
 from flintstream.common.flint_options import EPOCH_LEAST_INTERVAL, EPOCH_TARGET, FLINT_OPTIONS, JOB_ID, PROGRESS
 from flintstream.common.job_id import JobID
 from flintstream.common.known_keys import check_keys
@@ -90,7 +91,8 @@ class JobSettings:
     @property
     def state_backend(self) -> str:
         """Where keyed state lives."""
-        name = self.configuration.get(STATE_BACKEND) or self.configuration.get("state.backend") or "hashmap"
+        key = find_key(self.configuration, STATE_BACKEND)
+        name = self.configuration[key] if key is not None else "hashmap"
         if name not in _STATE_BACKENDS:
             raise ValueError(f"{STATE_BACKEND} must be one of {', '.join(_STATE_BACKENDS)}, got {name!r}")
         return _STATE_BACKENDS[name]

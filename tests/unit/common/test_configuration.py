@@ -17,7 +17,8 @@ from flintstream.common import (
     load_configuration,
 )
 from flintstream.common.config_values import parse_duration, parse_memory_size
-from flintstream.common.deprecated_keys import present_settings
+from flintstream.common.deprecated_keys import FORMER_KEYS
+from flintstream.common.known_keys import refusal
 
 
 def test_getters_convert_what_setters_kept() -> None:
@@ -248,9 +249,9 @@ def test_a_value_that_cannot_be_read_is_blamed_on_the_key_that_has_it() -> None:
         config.get_duration("execution.buffer-timeout.interval", None)
 
 
-def test_jobs_see_present_keys_only() -> None:
-    given = {"restart-strategy": "none", "state.backend": "rocksdb", "state.backend.type": "hashmap", "other": "1"}
-    assert present_settings(given) == {"restart-strategy.type": "none", "state.backend.type": "hashmap", "other": "1"}
+def test_every_former_key_is_known() -> None:
+    for present, formers in FORMER_KEYS.items():
+        assert [refusal(key) for key in (present, *formers)] == [None] * (1 + len(formers))
 
 
 @pytest.mark.parametrize("text", ["[a, b]", "- a\n- b", "a;b"])

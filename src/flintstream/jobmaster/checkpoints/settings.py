@@ -8,18 +8,19 @@ from enum import Enum
 from typing import Any
 
 from flintstream.common.config_values import parse_boolean, parse_duration, parse_integer, parse_memory_size
+from flintstream.common.deprecated_keys import find_key
 from flintstream.common.flint_options import CHECKPOINT_PERMISSIONS, MAX_MEMORY_STATE_SIZE, SIGNING_KEY_FILE
 from flintstream.runtime.checkpoint.pieces import DEFAULT_MAX_STATE_SIZE
 from flintstream.runtime.permissions import Permissions
 
 _PREFIX = "execution.checkpointing."
-RESTORE_PATH = ("execution.state-recovery.path", "execution.savepoint.path")
-UNCLAIMED = ("execution.state-recovery.ignore-unclaimed-state", "execution.savepoint.ignore-unclaimed-state")
-_DIRECTORY = (f"{_PREFIX}dir", "state.checkpoints.dir")
-_SAVEPOINT_DIRECTORY = (f"{_PREFIX}savepoint-dir", "state.savepoints.dir")
-_RETAINED = (f"{_PREFIX}num-retained", "state.checkpoints.num-retained")
-_INCREMENTAL = (f"{_PREFIX}incremental", "state.backend.incremental")
-_INLINE = (f"{_PREFIX}data-inline-threshold", "state.storage.fs.memory-threshold")
+RESTORE_PATH = "execution.state-recovery.path"
+UNCLAIMED = "execution.state-recovery.ignore-unclaimed-state"
+_DIRECTORY = f"{_PREFIX}dir"
+_SAVEPOINT_DIRECTORY = f"{_PREFIX}savepoint-dir"
+_RETAINED = f"{_PREFIX}num-retained"
+_INCREMENTAL = f"{_PREFIX}incremental"
+_INLINE = f"{_PREFIX}data-inline-threshold"
 _LEAST_SECONDS = 0.01
 
 
@@ -66,20 +67,20 @@ class CheckpointSettings:
         storage = read.storage()
         directory = None if storage == "jobmanager" else read.text(_DIRECTORY)
         if storage == "filesystem" and directory is None:
-            raise ValueError(f"{_PREFIX}storage is 'filesystem', and {_DIRECTORY[0]} does not say where")
+            raise ValueError(f"{_PREFIX}storage is 'filesystem', and {_DIRECTORY} does not say where")
         interval = 0.0 if batch_mode else read.seconds("interval", 0.0, _LEAST_SECONDS, or_none=True)
         return CheckpointSettings(
             interval=interval or None,
             timeout=read.seconds("timeout", default.timeout, _LEAST_SECONDS),
             min_pause=read.seconds("min-pause", 0.0),
-            max_concurrent=read.number((f"{_PREFIX}max-concurrent-checkpoints",), 1, 1),
-            tolerable_failures=read.number((f"{_PREFIX}tolerable-failed-checkpoints",), 0, 0),
+            max_concurrent=read.number(f"{_PREFIX}max-concurrent-checkpoints", 1, 1),
+            tolerable_failures=read.number(f"{_PREFIX}tolerable-failed-checkpoints", 0, 0),
             retention=read.retention(),
             retained=read.number(_RETAINED, 1, 1),
             incremental=read.flag(_INCREMENTAL, True),
             directory=directory,
             savepoint_directory=read.text(_SAVEPOINT_DIRECTORY),
-            max_state_size=read.size((MAX_MEMORY_STATE_SIZE.key,), default.max_state_size),
+            max_state_size=read.size(MAX_MEMORY_STATE_SIZE.key, default.max_state_size),
             inline_size=read.size(_INLINE, default.inline_size),
             permissions=Permissions[(CHECKPOINT_PERMISSIONS.of(configuration) or "owner").upper()],
             signing_key_file=SIGNING_KEY_FILE.of(configuration),
@@ -94,33 +95,32 @@ class CheckpointSettings:
 
 
 class _Reader:
-    """Reads options that may have more than one name, the newest first."""
+    """Reads options, by their former names too."""
 
     def __init__(self, configuration: Mapping[str, str]) -> None:
-        self._configuration = configuration
+        self._configuration = {key: value for key, value in configuration.items() if value not in (None, "")}
 
-    def text(self, keys: tuple[str, ...]) -> str | None:
-        found = next((self._configuration[key] for key in keys if self._configuration.get(key)), None)
-        return None if found is None else str(found)
+    def text(self, key: str) -> str | None:
+        return self._parsed(key, None, lambda text, _: str(text))  # type: ignore[no-any-return]
 
-    def flag(self, keys: tuple[str, ...], default: bool) -> bool:
-        return self._parsed(keys, default, parse_boolean)  # type: ignore[no-any-return]
+    def flag(self, key: str, default: bool) -> bool:
+        return self._parsed(key, default, parse_boolean)  # type: ignore[no-any-return]
 
-    def size(self, keys: tuple[str, ...], default: int) -> int:
-        return self._parsed(keys, default, parse_memory_size)  # type: ignore[no-any-return]
+    def size(self, key: str, default: int) -> int:
+        return self._parsed(key, default, parse_memory_size)  # type: ignore[no-any-return]
 
-    def number(self, keys: tuple[str, ...], default: int, least: int) -> int:
+    def number(self, key: str, default: int, least: int) -> int:
         def parse(text: Any, key: str) -> int:
             value = parse_integer(text, key)
             if value < least:
                 raise ValueError(f"{key} must be at least {least}, got {value}")
             return value
 
-        return self._parsed(keys, default, parse)  # type: ignore[no-any-return]
+        return self._parsed(key, default, parse)  # type: ignore[no-any-return]
 
     def seconds(self, name: str, default: float, least: float = 0.0, or_none: bool = False) -> float:
         key = _PREFIX + name
-        text = self.text((key,))
+        text = self.text(key)
         if text is None:
             return default
         seconds = parse_duration(text, key).to_millis() / 1000
@@ -134,19 +134,17 @@ class _Reader:
                 raise ValueError(f"{key} must be jobmanager or filesystem, got {text!r}")
             return str(text)
 
-        return self._parsed((f"{_PREFIX}storage", "state.checkpoint-storage"), None, parse)  # type: ignore[no-any-return]
+        return self._parsed(f"{_PREFIX}storage", None, parse)  # type: ignore[no-any-return]
 
     def retention(self) -> Retention:
         key = f"{_PREFIX}externalized-checkpoint-retention"
-        text = self.text((key,)) or Retention.NO_EXTERNALIZED_CHECKPOINTS.name
+        text = self.text(key) or Retention.NO_EXTERNALIZED_CHECKPOINTS.name
         try:
             return Retention[text.strip().upper().replace("-", "_")]
         except KeyError:
             names = ", ".join(member.name for member in Retention)
             raise ValueError(f"{key} must be one of {names}, got {text!r}") from None
 
-    def _parsed(self, keys: tuple[str, ...], default: Any, parse: Any) -> Any:
-        for key in keys:
-            if self._configuration.get(key) not in (None, ""):
-                return parse(self._configuration[key], key)
-        return default
+    def _parsed(self, key: str, default: Any, parse: Any) -> Any:
+        found = find_key(self._configuration, key)
+        return default if found is None else parse(self._configuration[found], found)
