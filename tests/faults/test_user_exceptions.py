@@ -133,7 +133,11 @@ PLACES = {
         "Mine",
         "7",
     ),
-    "key selector": (lambda env: keyed(env, breaks_at_7).map(lambda n: n), "Before", "7"),
+    "key selector": (
+        lambda env: keyed(env, breaks_at_7).map(lambda n: n),
+        r"key_by at test_user_exceptions\.py:\d+",
+        "7",
+    ),
     "partitioner": (
         lambda env: (
             numbers(env, 1, 10)

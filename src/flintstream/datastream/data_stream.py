@@ -19,6 +19,7 @@ from flintstream.common.output_tag import OutputTag
 from flintstream.common.time import Duration, Time
 from flintstream.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from flintstream.common.watermark_strategy import WatermarkStrategy
+from flintstream.datastream.call_site import call_site
 from flintstream.datastream.closeable_iterator import CloseableIterator
 from flintstream.datastream.connectors.base import Sink
 from flintstream.datastream.data_stream_sink import CommittedSink, DataStreamSink
@@ -330,7 +331,8 @@ class DataStream:
         selector = checked_function("key_by", key_selector, KeySelector)
         if key_type is not None and not isinstance(key_type, TypeInformation):
             raise TypeError(f"key_by: key_type must be one of Types, such as Types.STRING(), got {key_type!r}")
-        partitioned = PartitionTransformation(self._transformation, KeyGroupPartitioner(capture(selector), key_type))
+        partitioner = KeyGroupPartitioner(capture(selector), key_type, call_site())
+        partitioned = PartitionTransformation(self._transformation, partitioner)
         return KeyedStream(self._env, partitioned, self)
 
     def shuffle(self) -> DataStream:

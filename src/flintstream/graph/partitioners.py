@@ -6,7 +6,7 @@ These are descriptions only, small and immutable; `flintstream.runtime` has the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -76,13 +76,20 @@ class GlobalPartitioner(StreamPartitioner):
 class KeyGroupPartitioner(StreamPartitioner):
     """By the key group of the record's key: what `key_by` records.
 
-    `key_selector` maps a record to its key; `key_type` is the declared type of the key, if any.
+    `key_selector` maps a record to its key; `key_type` is the declared type of the key, if any; `call_site` is the file and
+    line of the program that it stems from.
     """
 
     key_selector: Callable[[Any], Any]
     key_type: TypeInformation | None = None
+    call_site: str | None = field(default=None, compare=False)
 
     ship_strategy: ClassVar[str] = "HASH"
+
+    @property
+    def name(self) -> str:
+        """What errors of keys are blamed on."""
+        return "key_by" if self.call_site is None else f"key_by at {self.call_site}"
 
 
 @dataclass(frozen=True)

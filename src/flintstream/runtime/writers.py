@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flintstream.common.keys import key_bytes, subtasks
+from flintstream.common.keys import canonical_key, key_bytes, subtasks
 from flintstream.graph.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -220,7 +220,7 @@ class KeyGroupWriter(Writer):
         self._select = bound_method(partitioner.key_selector, "get_key")
         self._key_type = partitioner.key_type
         self._routes = Routes(max_parallelism, len(targets))
-        self._place = place
+        self._place = (partitioner.name, place[1])
 
     def process(self, batch: Batch) -> None:
         select = self._select
@@ -236,8 +236,10 @@ class KeyGroupWriter(Writer):
                 raise user_fault(error, *self._place) from error
         try:
             targets = self._routes.targets(keys)
-        except Exception as error:
-            raise self._key_fault(keys, batch.values, error) from error
+        except Exception:
+            # Seldom, and so without cost elsewhere: a list, a NaN, or what can be no key.
+            keys = [canonical_key(key) for key in keys]
+            targets = self._targets(keys, batch.values)
         buffers = self._buffers
         if len(buffers) == 1:
             buffers[0].extend(Batch(batch.values, batch.timestamps, keys))
@@ -255,6 +257,12 @@ class KeyGroupWriter(Writer):
                 timestamps[target].append(timestamp)
         for buffer in buffers:
             buffer.cut()
+
+    def _targets(self, keys: list[Any], values: list[Any]) -> list[int]:
+        try:
+            return self._routes.targets(keys)
+        except Exception as error:
+            raise self._key_fault(keys, values, error) from error
 
     def _key_fault(self, keys: list[Any], values: list[Any], error: Exception) -> UserCodeError:
         """What is wrong with the first bad key: its encoding says it better than a dict, which finds it unhashable."""

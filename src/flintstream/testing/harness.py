@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from flintstream.common.keys import key_group, subtask_for_group
+from flintstream.common.keys import canonical_key, key_group, subtask_for_group
 from flintstream.runtime.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.block import Control, EndOfInput, Idleness, PlacedControl, Watermark, encode_block
 from flintstream.runtime.context import JobInfo
@@ -364,6 +364,7 @@ class OperatorHarness:
         keys = [select(value) for value in values]
         if self._key_type is not None:
             keys = self._key_type.coerce(keys)
+        keys = [canonical_key(key) for key in keys]
         vertex, subtask = self._task.vertex, self._task.subtask
         for key in keys:
             group = key_group(key, vertex.max_parallelism)

@@ -1,8 +1,10 @@
 """Keys: equal ones have equal bytes, whatever they are made of; groups are even and owned once."""
 
+import copy
 import dataclasses
 import datetime
 import enum
+import pickle
 import subprocess
 import sys
 import uuid
@@ -19,6 +21,8 @@ from hypothesis import strategies as st
 from flintstream.common import Instant, Row, RowKind
 from flintstream.common.keys import (
     SMALL_BLOCK,
+    ListKey,
+    canonical_key,
     default_max_parallelism,
     key_bytes,
     key_group,
@@ -147,13 +151,15 @@ def test_different_keys_have_different_bytes() -> None:
     ("key", "words"),
     [
         (None, "None"),
-        ([1], "use a tuple"),
         ({}, "dict"),
         ({1}, "use a frozenset"),
         (bytearray(b"a"), "use bytes"),
         (memoryview(b"a"), "use bytes"),
         ((1, [2]), "use a tuple"),
         (Row([1]), "use a tuple"),
+        (float("nan"), "NaN"),
+        (Point(1, float("nan")), "NaN"),
+        (complex("nan"), "NaN"),
         (object(), "equals only itself"),
         (lambda: 1, "equals only itself"),
         (np.array([1]), "NumPy ndarray"),
@@ -167,6 +173,40 @@ def test_different_keys_have_different_bytes() -> None:
 def test_what_cannot_be_a_key_is_refused_in_words(key: Any, words: str) -> None:
     with pytest.raises(TypeError, match=words):
         key_bytes(key)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda nan: nan(),
+        lambda nan: -nan(),
+        lambda nan: Decimal("-NaN"),
+        lambda nan: Decimal("sNaN"),
+        lambda nan: np.float64("nan"),
+        lambda nan: np.float16("nan"),
+        lambda nan: ("a", (nan(),)),
+        lambda nan: [nan(), [1]],
+        lambda nan: Row([nan()], 2),
+        lambda nan: frozenset((nan(), "a")),
+    ],
+)
+def test_nan_and_lists_are_known_by_their_value(make: Any) -> None:
+    """Also behind pickle and marks of copies: equal, and found in a dict."""
+    one, other = (canonical_key(make(lambda: float("nan"))) for _ in range(2))
+    copies = [one, other, canonical_key(one), pickle.loads(pickle.dumps(one)), copy.deepcopy(one)]
+    assert len(dict.fromkeys(copies)) == 1
+    assert len({key_bytes(each) for each in copies}) == 1
+
+
+def test_a_list_is_no_tuple() -> None:
+    keys = [canonical_key(key) for key in ([], (), [1], (1,), [[1]], [(1,)], (ListKey([1]),), "[1]", ["list", 1])]
+    assert len(set(keys)) == len({key_bytes(key) for key in keys}) == len(keys)
+
+
+def test_other_keys_stay_as_they_are() -> None:
+    for key in (1, "a", 1.5, ("a", 1), Row(1, "a"), Point(1, 2), frozenset({1}), Decimal(1), True, np.int64(3)):
+        assert canonical_key(key) == key
+        assert type(canonical_key(key)) is type(key)
 
 
 atoms = (

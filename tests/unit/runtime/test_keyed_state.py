@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,11 +11,13 @@ from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flintstream.common import Types
+from flintstream.common.keys import canonical_key
 from flintstream.common.types import Row
 from flintstream.datastream import StreamExecutionEnvironment
 from flintstream.datastream import state as public
@@ -694,12 +697,15 @@ def test_equal_keys_share_their_state(same: list[Any]) -> None:
     ("select", "message"),
     [
         (lambda value: None, "A key cannot be None"),
-        (lambda value: [value], "A key cannot be or contain a list"),
         (lambda value: {}, "A key cannot be or contain a dict"),
+        (lambda value: [{}], "A key cannot be or contain a dict"),
         (lambda value: (1, {value}), "A key cannot be or contain a set"),
+        (lambda value: bytearray(b"a"), "A key cannot be or contain a bytearray"),
+        (lambda value: complex("nan"), "A key cannot be or contain this NaN"),
+        (lambda value: Point(1, float("nan")), "A key cannot be or contain this NaN"),
     ],
 )
-def test_what_cannot_be_a_key_is_refused_with_operator_and_record(select: Any, message: str) -> None:
+def test_what_cannot_be_a_key_is_blamed_on_key_by(select: Any, message: str) -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1)
     stream = env.from_collection([3, 4]).map(lambda value: value + 4).name("my map").key_by(select).process(Count())
@@ -709,5 +715,81 @@ def test_what_cannot_be_a_key_is_refused_with_operator_and_record(select: Any, m
         LocalJob(graph).run()
     fault = caught.value.fault
     assert fault.operator is not None
-    assert "my map" in fault.operator
+    assert re.fullmatch(r"key_by at test_keyed_state\.py:\d+", fault.operator)
     assert fault.record == "7"
+
+
+def nan() -> float:
+    """Another object each time, as from data."""
+    return float("nan")
+
+
+VALUES = {
+    "NaN": lambda: nan(),
+    "-NaN": lambda: -nan(),
+    "NaN of NumPy": lambda: np.float32("nan"),
+    "NaN of decimals": lambda: Decimal("NaN"),
+    "NaN in a tuple": lambda: ("a", (nan(), 1)),
+    "NaN in a named tuple": lambda: Pair(1, nan()),
+    "NaN in a row": lambda: Row(1, nan()),
+    "NaN in a frozenset": lambda: frozenset((1, nan())),
+    "list": lambda: [1, "a", nan()],
+    "list in a tuple": lambda: ("a", [[1], [2]]),
+    "list in a row": lambda: Row("a", [1]),
+}
+
+
+class Stored(Count):
+    """With a map besides, whose entries RocksDB stores by themselves."""
+
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        self.seen = runtime_context.get_map_state(MapStateDescriptor("seen", LONG, LONG))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        super().process_element(value, ctx)
+        self.seen.put(self.count.value(), 1)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        yield ctx.get_current_key(), self.count.value(), len(list(self.seen.keys()))
+
+
+class TestKeysKnownByValue:
+    """NaN, which does not equal itself, and lists, which have no hash: one key each, as in PyFlink."""
+
+    @pytest.mark.parametrize("options", [{}, {"through_blocks": True, "batch_size": 1}, {"batch_mode": True}], ids=str)
+    @pytest.mark.parametrize("name", VALUES)
+    def test_state_and_timers(self, name: str, options: dict[str, Any]) -> None:
+        with OneInputOperatorHarness(Stored(), lambda value: value, **options) as harness:
+            harness.process_elements([VALUES[name]() for _ in range(3)] + [7])
+            harness.process_element(VALUES[name]())
+            harness.end_input()
+            ((key, *counts), other) = harness.output
+            assert counts == [4, 4] and other == (7, 1, 1)
+            assert repr(key).lower() == repr(canonical_key(VALUES[name]())).lower()
+
+    @pytest.mark.parametrize("name", VALUES)
+    def test_after_a_restore(self, name: str) -> None:
+        with OneInputOperatorHarness(Stored(), lambda value: value) as harness:
+            harness.process_elements([VALUES[name](), VALUES[name]()])
+            taken = harness.snapshot()
+        restored = OneInputOperatorHarness(Stored(), lambda value: value)
+        restored.restore(taken)
+        with restored:
+            restored.process_element(VALUES[name]())
+            restored.process_watermark(5)
+            assert [counts for _, *counts in restored.output] == [[3, 3]]
+
+    @pytest.mark.parametrize("parallelism", [1, 3])
+    @pytest.mark.parametrize("name", VALUES)
+    def test_a_whole_job(self, name: str, parallelism: int) -> None:
+        """From blocks to windows: all of them meet in one subtask."""
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.set_parallelism(parallelism)
+        values = [(n, VALUES[name]() if n % 2 else n) for n in range(600)]
+        keyed = env.from_collection(values).key_by(lambda value: value[1])
+        counts = keyed.count_window(300).reduce(lambda left, right: (left[0] + right[0], right[1]))
+        counts.map(lambda value: value[0]).print()
+        job = LocalJob(env.generate_stream_graph())
+        job.run()
+        assert [line.rpartition("> ")[2] for line in job.printed] == [str(sum(range(1, 600, 2)))]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flintstream.common import Types
-from flintstream.common.keys import key_group, subtask_for_group
+from flintstream.common.keys import canonical_key, key_group, subtask_for_group
 from flintstream.graph.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -185,6 +185,20 @@ class TestKeyGroups:
         channels = Channels(KeyGroupPartitioner(identity), 4).send([1, True, 1.0])
         assert sorted(map(len, channels.received().values())) == [0, 0, 0, 3]
 
+    @pytest.mark.parametrize("limit", [1 << 17, 1])
+    @pytest.mark.parametrize("make", [lambda: float("nan"), lambda: ("a", float("nan")), lambda: [1]])
+    def test_keys_that_are_known_by_their_value_meet(self, make: Any, limit: int, monkeypatch: Any) -> None:
+        """Also among others, when these are known already, and when there are too many to be known."""
+        from flintstream.runtime import writers
+
+        monkeypatch.setattr(writers, "_ROUTES_LIMIT", limit)
+        channels = Channels(KeyGroupPartitioner(identity), 3)
+        for _ in range(3):
+            channels.send([*range(300), make(), 2.5, "a"])
+        found = [key for keys in channels.column("keys").values() for key in keys]
+        assert len(found) == 909
+        assert Counter(found)[canonical_key(make())] == 3
+
     def test_a_key_selector_object_and_a_declared_key_type(self) -> None:
         class Selector:
             def get_key(self, value: Any) -> Any:
@@ -224,11 +238,11 @@ class TestKeyGroups:
         with pytest.raises(UserCodeError) as error:
             Channels(KeyGroupPartitioner(first), 2, subtask=1).send([(1, 2), (), (3, 4)])
         fault = error.value.fault
-        assert (fault.operator, fault.subtask, fault.record) == ("Sender", 1, "()")
+        assert (fault.operator, fault.subtask, fault.record) == ("key_by", 1, "()")
         assert "IndexError" in fault.summary
 
     @pytest.mark.parametrize("targets", [1, 2])
-    @pytest.mark.parametrize(("key", "complaint"), [(None, "cannot be None"), ([1], "use a tuple instead")])
+    @pytest.mark.parametrize(("key", "complaint"), [(None, "cannot be None"), ({1}, "use a frozenset instead")])
     def test_a_key_that_cannot_be_one_names_its_record(self, targets: int, key: Any, complaint: str) -> None:
         records = [(1, "fine"), (key, "bad"), (2, "fine")]
         with pytest.raises(UserCodeError, match=complaint) as error:

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Any
 
-from flintstream.common.keys import key_bytes
+from flintstream.common.keys import canonical_key, key_bytes
 from flintstream.runtime.detach import PLAIN, is_plain
 from flintstream.runtime.state.rocksdb_cache import GONE, EntryCache, Keys
 from flintstream.runtime.state.rocksdb_codec import EntryCodec, encode_numbers, parts_prefix
@@ -24,13 +24,16 @@ _FEW, _FEW_BYTES = 4096, 1 << 20
 _ELEMENTS = 128
 """The most elements of a list in one part."""
 _NONE = marshal.dumps(None, 2)
+_SIMPLE = frozenset((int, str, bytes))
 
 RawPairs = Iterable[tuple[bytes, bytes]]
 
 
 def map_part(key: Any) -> bytes:
-    """What tells the entry of a map in its stored key. Unlike other keys, those of a map may be None."""
-    return _NONE if key is None else key_bytes(key)
+    """What tells the entry of a map in its stored key. Unlike other keys, those of a map may be None, and any NaN."""
+    if key is None:
+        return _NONE
+    return key_bytes(key if key.__class__ in _SIMPLE else canonical_key(key))
 
 
 class Parts(EntryCache, ABC):
