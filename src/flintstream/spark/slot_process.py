@@ -1,7 +1,7 @@
 """The process of a slot, started by a Spark task and outliving it; and how it has ended.
 
-On the driver's machine a shell stands between the task and the slot. It costs less than a megabyte, waits for the slot, and
-leaves its exit status in a file, where the driver finds it: the Spark worker that started the slot may be long gone by then.
+On the driver's machine a shell stands between the task and the slot. It waits for the slot, and leaves its exit status in a
+file, where the driver finds it: the Spark worker that started the slot may be long gone by then.
 """
 
 from __future__ import annotations
