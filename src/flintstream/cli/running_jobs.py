@@ -22,6 +22,8 @@ __all__ = ["Job", "choose_job", "find_jobs"]
 NO_ANSWER = "NO ANSWER"
 """What stands for the status of a job whose driver is there and does not reply."""
 _STATUS_SECONDS = 5.0
+_PATIENCE_SECONDS = 30.0
+_RECEIVED_BYTES = 1 << 16
 _SHOWN = 8
 
 
@@ -112,17 +114,39 @@ def _enumerate(jobs: list[Job]) -> str:
 
 
 def _ask(file: JobFile, command: str, seconds: float | None = None, **arguments: Any) -> Any:
+    """Makes a request. Without `seconds` the answer may take as long as the job does, while the driver answers others."""
     request = {"command": command, "job": file.job_id, **arguments}
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(seconds)
+        connection.settimeout(_PATIENCE_SECONDS if seconds is None else seconds)
         connection.connect(file.socket)
-        with connection.makefile("rwb") as stream:
-            stream.write(json.dumps(request).encode() + b"\n")
-            stream.flush()
-            line = stream.readline()
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        line = b""
+        while not line.endswith(b"\n"):
+            try:
+                received = connection.recv(_RECEIVED_BYTES)
+            except TimeoutError:
+                if seconds is not None:
+                    raise
+                _check_driver(file)
+            else:
+                if not received:
+                    break
+                line += received
     if not line:
         raise RegistryError(f"the driver of job '{file.name}' (process {file.pid}) has ended before it answered")
     answer = json.loads(line)
     if "error" in answer:
         raise RegistryError(answer["error"])
     return answer["result"]
+
+
+def _check_driver(file: JobFile) -> None:
+    """Raises where a driver does not even say how its job is: it is stopped, or native code holds its interpreter."""
+    try:
+        _ask(file, "status", _PATIENCE_SECONDS)
+    except TimeoutError:
+        raise RegistryError(
+            f"the driver of job '{file.name}' (process {file.pid}) does not answer: is the process stopped?"
+        ) from None
+    except (RegistryError, OSError):
+        pass  # The job is ending: its answer is under way, or the connection ends.

@@ -240,7 +240,8 @@ class JobAttempt:
         return self._finished(reports)
 
     def _next_due(self) -> float | None:
-        return earliest([monotonic_due(self._slots_due), *(source.next_due() for source in self._sources.values())])
+        with self._waiting("looking for splits"):
+            return earliest([monotonic_due(self._slots_due), *(source.next_due() for source in self._sources.values())])
 
     def _finished(self, reports: list[EpochReport]) -> bool:
         """Whether the job is done: the end of the sources reaches every vertex in the very epoch in which they end."""

@@ -21,6 +21,9 @@ from flintstream.spark.session import session_like
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+STOP_SECONDS = 30.0
+"""How long Spark may take to stop the query of a streaming DataFrame."""
+
 
 class FrameBlocks:
     """A batch DataFrame as blocks on the executors' disks: made once, and read by each attempt of the job."""
@@ -223,7 +226,11 @@ class StreamingCoordinator(SourceCoordinator):
     def close(self) -> None:
         self._closed.set()
         if self._query is not None and self._query.isActive:
-            self._query.stop()
+            stopping = threading.Thread(target=self._query.stop, name=f"stop {self.name}", daemon=True)
+            stopping.start()
+            stopping.join(STOP_SECONDS)
+            if stopping.is_alive():
+                raise TimeoutError(f"source '{self.name}': Spark has not stopped its query within {STOP_SECONDS:g} s")
 
 
 @dataclass(frozen=True)

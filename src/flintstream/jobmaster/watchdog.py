@@ -16,6 +16,7 @@ from typing import Protocol
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator
 from flintstream.runtime.faults import Fault
 from flintstream.runtime.protocol import Activity
+from flintstream.runtime.stacks import frame_of, stack_of
 from flintstream.spark.timeouts import SlotTimeouts
 
 _TICK_SECONDS = 1.0
@@ -38,18 +39,25 @@ class Slots(Protocol):
 
 
 class Diagnosis:
-    """What the slots do, the most suspicious one first: one that does not answer, or has been at the same for longest."""
+    """What the slots do, the most suspicious one first: one that does not answer, or has been at the same for longest.
 
-    def __init__(self, slots: Slots) -> None:
+    `thread` is the one that waits for them: where none is at work, it may be what hangs.
+    """
+
+    def __init__(self, slots: Slots, thread: int | None = None) -> None:
         looked = slots.look().items()
         suspects = [each for each in looked if each[1] is None or each[1].work is not None]
         suspects.sort(key=lambda each: float("-inf") if each[1] is None else -each[1].seconds)
         self.suspects = suspects
         self._told = [slots.describe(each) for each in suspects]
+        self._driver_stack = stack_of(frame_of(thread)) if thread is not None else ""
 
     def __str__(self) -> str:
         if not self.suspects:
-            return "no slot is at work: Spark has not started the tasks that feed them, or they wait for each other"
+            return (
+                "no slot is at work: Spark has not started the tasks that feed them, or the driver itself waits\n"
+                + self._driver_stack
+            ).rstrip()
         return "\n".join(self._told)
 
     def fault(self, summary: str) -> Fault:
@@ -78,6 +86,7 @@ class Watchdog:
         self._timeouts = timeouts
         self._on_failure = on_failure
         self._work: tuple[str, float] | None = None
+        self._thread: int | None = None
         self._next_report = timeouts.report_after
         self._next_beat = 0.0
         self._ended = threading.Event()
@@ -99,6 +108,7 @@ class Watchdog:
             yield
             return
         self._next_report = self._timeouts.report_after
+        self._thread = threading.get_ident()
         self._work = (work, time.monotonic())
         try:
             yield
@@ -128,7 +138,7 @@ class Watchdog:
         """Those on their way. If the job's thread does not wait for slots, it takes the outcome itself."""
         if not self._coordinator.late():
             return
-        diagnosis = Diagnosis(self._slots)
+        diagnosis = Diagnosis(self._slots, self._thread)
         for outcome in self._coordinator.expire(lambda pending: str(diagnosis)):
             if waiting and not outcome.tolerated:
                 self._fail(f"{outcome.pending.kind} has timed out", diagnosis)
@@ -137,7 +147,7 @@ class Watchdog:
         """The one that is due and cannot begin."""
         if not self._coordinator.is_overdue(since):
             return
-        diagnosis = Diagnosis(self._slots)
+        diagnosis = Diagnosis(self._slots, self._thread)
         tolerated = self._coordinator.miss()
         if tolerated:
             _log.warning("job '%s': %s: %s", self._job_name, self._not_begun(work), diagnosis)
@@ -153,12 +163,11 @@ class Watchdog:
     def explain(self) -> str:
         """What the job's thread waits for, and what the slots do meanwhile."""
         work = self._work
-        return "" if work is None else f"{work[0]} has not ended: {Diagnosis(self._slots)}"
+        return "" if work is None else f"{work[0]} has not ended: {Diagnosis(self._slots, self._thread)}"
 
     def _report(self, work: str, since: float) -> None:
         waited = time.monotonic() - since
         if waited >= self._next_report:
             self._next_report = 2 * waited
-            _log.warning(
-                "job '%s': %s has taken %.0f s so far: %s", self._job_name, work, waited, Diagnosis(self._slots)
-            )
+            diagnosis = Diagnosis(self._slots, self._thread)
+            _log.warning("job '%s': %s has taken %.0f s so far: %s", self._job_name, work, waited, diagnosis)

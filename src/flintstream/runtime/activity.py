@@ -14,8 +14,8 @@ from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.protocol import Activity
 from flintstream.runtime.stacks import frame_of, is_engine, stack_of
 
-SOURCE_THREAD = "source "
-"""How the names of threads begin in which source functions run."""
+_USER_THREADS = ("source ", "event loop")
+"""How the names of the other threads begin in which user code runs: source functions, and asynchronous functions."""
 _SHORT_SECONDS = 2.0
 
 
@@ -56,7 +56,7 @@ class ActivityMonitor:
             {
                 thread.name: stack_of(frame_of(thread.ident))
                 for thread in threading.enumerate()
-                if thread.name.startswith(SOURCE_THREAD)
+                if thread.name.startswith(_USER_THREADS)
             },
         )
 

@@ -25,6 +25,7 @@ CONNECT_SECONDS = 30.0
 _BACKLOG = 128
 _TRIES = 5
 _PAUSE_SECONDS = 0.1
+_SILENCE_MILLISECONDS = 60_000
 _TIMEVAL = struct.Struct("ll")
 
 
@@ -153,14 +154,30 @@ def hang_up(connection: Connection) -> None:
         pass  # Hung up already.
 
 
-def _prepared(peer: socket.socket) -> Connection:
-    """A connection over a socket, which may be closed then. It notices within half a minute that the machine on the other
-    side has gone, although nobody has hung up."""
+def keep_alive(peer: socket.socket) -> None:
+    """Lets a socket notice within half a minute that the machine on the other side has gone, although nobody has hung up."""
     if peer.family != socket.AF_UNIX:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
             if hasattr(socket, option):
                 peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def notice_silence(connection: Connection) -> None:
+    """Ends a connection when what was sent is not even received by the machine on the other side for a minute.
+
+    While something is on its way, keep-alive asks nothing. Only for connections whose other end always reads: one that is
+    held back, as blocks are by a slow operator, would be ended too.
+    """
+    with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+        if duplicate.family != socket.AF_UNIX and hasattr(socket, "TCP_USER_TIMEOUT"):
+            duplicate.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MILLISECONDS)
+
+
+def _prepared(peer: socket.socket) -> Connection:
+    """A connection over a socket, which may be closed then. It notices within half a minute that the machine on the other
+    side has gone, although nobody has hung up."""
+    keep_alive(peer)
     return Connection(os.dup(peer.fileno()))
 
 

@@ -82,8 +82,8 @@ class Activity:
     call_seconds: float = 0.0
     """How long one and the same call of the operator's function is known to last."""
     stack: str = ""
-    source_stacks: dict[str, str] = field(default_factory=dict)
-    """Of the threads in which source functions run, by name."""
+    other_stacks: dict[str, str] = field(default_factory=dict)
+    """Of the other threads in which user code runs, by name."""
 
     def describe(self) -> str:
         """One line for a person."""
@@ -100,8 +100,8 @@ class Activity:
 
     def stacks(self) -> str:
         """Where its threads are."""
-        sources = "".join(f"thread '{name}' is at\n{stack}" for name, stack in self.source_stacks.items())
-        return self.stack + sources
+        others = "".join(f"thread '{name}' is at\n{stack}" for name, stack in self.other_stacks.items())
+        return self.stack + others
 
 
 _WORKS = {

@@ -26,7 +26,7 @@ from flintstream.common.time import earliest
 from flintstream.runtime.activity import ActivityMonitor
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, RestoredOperators
 from flintstream.runtime.checkpoint.uploads import SlotSnapshot, Uploads
-from flintstream.runtime.connections import Address, ConnectionListener, Credentials, connect, received
+from flintstream.runtime.connections import Address, ConnectionListener, Credentials, connect, notice_silence, received
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import VertexDeployment
 from flintstream.runtime.faults import Fault, UserCodeError, engine_fault
@@ -60,6 +60,7 @@ POLL_SECONDS = 0.05
 """How often a source that cannot tell when it has data is asked while the job is idle."""
 _FIRST_PAGE_BYTES = 1 << 20
 _GRACE_SECONDS = 10.0
+_HELLO_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,15 @@ class Slot:
 
     def take(self, connection: Connection) -> None:
         """Takes in a Spark task; the processing thread serves it when its turn comes."""
-        self._work.put(connection)
+        try:
+            # Nobody else waits for a task that says nothing: this thread is its own.
+            if not (getattr(connection, "buffered", False) or connection.poll(_HELLO_SECONDS)):
+                raise TimeoutError(f"a Spark task has not said within {_HELLO_SECONDS:g} s what it wants")
+            hello = connection.recv()
+        except (EOFError, OSError):
+            connection.close()  # Spark knows, and tells the driver.
+        else:
+            self._work.put((hello, connection))
 
     def run(self) -> None:
         """The processing thread: works until the driver hangs up, at which the process ends."""
@@ -135,7 +144,7 @@ class Slot:
                     self._answer(item)
                 else:
                     self._activity.begin(f"processing epoch {self._epoch}")
-                    self._serve(item)
+                    self._serve(*item)
                 self._activity.end()
         except BaseException as error:
             self._fail(engine_fault(error))
@@ -343,11 +352,10 @@ class Slot:
 
     # --- levels ---
 
-    def _serve(self, connection: Connection) -> None:
+    def _serve(self, hello: Any, connection: Connection) -> None:
         """Processes a level of the epoch for the Spark task on the other side."""
         with connection:
             try:
-                hello = connection.recv()
                 if isinstance(hello, ReadSpool):
                     self._give_spool(hello.spool, connection)
                     return
@@ -467,6 +475,7 @@ def main() -> None:
     directory = tempfile.mkdtemp(prefix=f"slot-{spec.slot}-", dir=spec.directory if shared else None)
     try:
         control = connect(spec.driver, spec.credentials)
+        notice_silence(control)
         slot = Slot(spec, control, directory)
         own = os.path.join(directory, "s") if isinstance(spec.driver, str) else (_own_address(spec.driver), 0)
         listener = ConnectionListener(own, spec.credentials, slot.take)

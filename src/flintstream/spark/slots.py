@@ -21,7 +21,7 @@ from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
-from flintstream.runtime.connections import Address, ConnectionListener, hang_up, received
+from flintstream.runtime.connections import Address, ConnectionListener, hang_up, notice_silence, received
 from flintstream.runtime.faults import Fault, engine_fault
 from flintstream.runtime.protocol import LOOK, Activity, DataReady, Registration, Reply, Request, SlotFailed
 from flintstream.runtime.reception import MOST_WAITING
@@ -143,10 +143,10 @@ class SlotPool:
     def interrupt(self) -> None:
         """Ends a start that is under way; may be called from any thread."""
         self._interrupted = True
-        if not self._all_here.is_set():
-            self._cancel_start()
+        self._cancel_start()
 
     def _cancel_start(self) -> None:
+        """Ends the stage that starts slots, and what runs behind it on the same thread before the first epoch."""
         context: Any = self._spark.sparkContext
         context._jsc.sc().cancelJobGroupAndFutureJobs(self._group, "the slots are not needed any more")
 
@@ -175,6 +175,7 @@ class SlotPool:
             if self._closing or not isinstance(message, Registration) or message.slot in self._slots:
                 connection.close()
                 return
+            notice_silence(connection)
             self._slots[message.slot] = SlotHandle(
                 message.slot,
                 message.pid,

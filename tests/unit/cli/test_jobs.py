@@ -318,6 +318,28 @@ def test_a_driver_that_does_not_answer_is_listed_as_such(directory, monkeypatch)
         assert [row[1:] for row in listed()] == [["gone", "NO ANSWER"]]
 
 
+def test_a_command_does_not_wait_for_a_driver_that_does_not_answer(directory, monkeypatch):
+    monkeypatch.setattr("flintstream.cli.running_jobs._STATUS_SECONDS", 0.1)
+    monkeypatch.setattr("flintstream.cli.running_jobs._PATIENCE_SECONDS", 0.1)
+    file = registry_module.read_file(write_file(directory))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(file.socket)
+        listener.listen()
+        result = flint("cancel", "gone")
+    assert result.exit_code == 1
+    assert f"the driver of job 'gone' (process {os.getpid()}) does not answer" in result.output
+
+
+def test_a_command_waits_for_a_driver_that_answers_others(start, monkeypatch):
+    monkeypatch.setattr("flintstream.cli.running_jobs._PATIENCE_SECONDS", 0.05)
+    master = start("slow")
+    go_on = threading.Event()
+    master.cancel = lambda: go_on.wait(60) and master.end(JobStatus.CANCELED)
+    threading.Timer(0.3, go_on.set).start()
+    result = flint("cancel", "slow")
+    assert result.exit_code == 0, result.output
+
+
 def write_file(directory: Path, **changes) -> Path:
     """A file that a driver might have left, which ended long ago."""
     job = JobFile("ab12" * 8, "gone", os.getpid(), socket.gethostname(), 1.0, str(directory / "socket"))

@@ -9,6 +9,7 @@ import pytest
 
 from flintstream.common import JobStatus
 from flintstream.jobmaster import job_master as module
+from flintstream.jobmaster.checkpoints.coordinator import CheckpointFailedError
 from flintstream.jobmaster.checkpoints.restore import RestoreError
 from flintstream.jobmaster.control import JobFailed, JobStopped, SavepointRequest
 from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
@@ -179,6 +180,7 @@ def test_a_job_ends_although_nobody_reads_what_it_has_collected(monkeypatch):
         collector.put(b"\x80\x04N.", lambda: False)
     master.cancel()
     play(master, monkeypatch, lambda: master._control.check())
+    master._thread.join(60)
     assert not master._thread.is_alive()
     assert master.status is JobStatus.CANCELED
 
@@ -231,3 +233,44 @@ def test_cancelling_a_job_that_waits_for_its_restart_ends_it(monkeypatch):
     master.cancel()
     master.join(10)
     assert master.status is JobStatus.CANCELED
+
+
+def test_a_cancelled_job_ends_although_its_thread_hangs(monkeypatch, caplog):
+    monkeypatch.setattr(module, "END_SECONDS", 0.0)
+    master = make_master(task__cancellation__timeout="50 ms")
+    begun, never = threading.Event(), threading.Event()
+
+    def hang_in_user_code() -> None:
+        begun.set()
+        never.wait(60)
+
+    monkeypatch.setattr(master, "_run_attempt", hang_in_user_code)
+    master.start()
+    assert begun.wait(60)
+    master.cancel()
+    master.join(60)
+    assert master.status is JobStatus.CANCELED
+    with pytest.raises(JobCancelledError):
+        master.result.result(0)
+    assert "its thread has not ended; it is at" in caplog.text
+    assert "in hang_in_user_code" in caplog.text
+    never.set()
+    master._thread.join(60)
+    assert master.status is JobStatus.CANCELED
+
+
+def test_a_savepoint_that_nobody_takes_ends_with_the_reason(monkeypatch, tmp_path):
+    master = make_master(execution__checkpointing__timeout="50 ms")
+    wanted = master.savepoint(str(tmp_path))
+    with pytest.raises(CheckpointFailedError, match=r"could not begin for 0\.05 s: the job is CREATED"):
+        wanted.result(60)
+    assert master._control.next_request() is None, "nobody takes it later"
+
+
+def test_a_savepoint_that_is_being_taken_has_its_own_deadline(tmp_path):
+    master = make_master(execution__checkpointing__timeout="50 ms")
+    wanted = master.savepoint(str(tmp_path))
+    request = master._control.next_request()
+    request.begun.set()
+    master._expire(request)
+    assert not wanted.done()

@@ -317,6 +317,16 @@ class Bridge:
         return None if taken is None else taken.frame
 
 
+def test_a_query_that_spark_does_not_stop_does_not_keep_the_attempt_from_its_end(monkeypatch):
+    monkeypatch.setattr(spark_sources, "STOP_SECONDS", 0.05)
+    bridge = Bridge({})
+    bridge.coordinator.start()
+    bridge.query.stop = lambda: bridge.query.stopped.wait(60)
+    with pytest.raises(TimeoutError, match="source 'Orders': Spark has not stopped its query within 0.05 s"):
+        bridge.coordinator.close()
+    bridge.query.stopped.set()
+
+
 def test_spark_commits_a_batch_when_the_checkpoint_that_contains_it_is_complete():
     with Bridge({}) as bridge:
         thread = bridge.hand_over(0)

@@ -98,6 +98,14 @@ class TestReports:
         played.activities = {0: IDLE, 1: IDLE}
         assert "Spark has not started the tasks" in str(Diagnosis(played))
 
+    def test_show_where_the_driver_waits_when_no_slot_is_at_work(self, make, caplog):
+        played = make(interval=None)
+        played.activities = {0: IDLE}
+        with played.watchdog.waiting("looking for splits"):
+            played.later(60)
+        assert "looking for splits has taken 60 s so far: no slot is at work" in caplog.text
+        assert "played.later(60)" in caplog.text
+
     def test_work_within_work_is_one(self, make, caplog):
         played = make(interval=None)
         with played.watchdog.waiting("epoch 3"):

@@ -89,6 +89,8 @@ class Sqlite(Database):
         return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
 
 
+_KEEP_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+"""Of libpq: a server whose machine has gone is noticed within a minute."""
 _SQLITE_WAIT_SECONDS = 30.0
 
 
@@ -130,7 +132,7 @@ class PostgreSql(Database):
             user=server.user,
             password=server.password,
             autocommit=autocommit,
-            **{"application_name": "flintstream", "connect_timeout": 10, **server.parameters},
+            **{"application_name": "flintstream", "connect_timeout": 10, **_KEEP_ALIVE, **server.parameters},
         )
 
     def is_temporary(self, error: Exception) -> bool:

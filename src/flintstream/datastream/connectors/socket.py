@@ -12,12 +12,14 @@ from flintstream.common.typeinfo import TypeInformation, Types
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.connectors.base import Source, SourceError, positive
 from flintstream.datastream.io_functions import RichSourceFunction, SourceContext
+from flintstream.runtime.connections import keep_alive
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.operators.source_function import SourceFunctionOperator
 
 __all__ = ["SocketTextSource"]
 
 RETRY_SECONDS = 0.5
+_CONNECT_SECONDS = 30.0
 _RECEIVE_BYTES = 1 << 16
 
 
@@ -85,7 +87,9 @@ class SocketTextFunction(RichSourceFunction):
         while not self._cancelled.is_set():
             failure: OSError | None = None
             try:
-                with socket.create_connection(self._address) as connection:
+                with socket.create_connection(self._address, _CONNECT_SECONDS) as connection:
+                    connection.settimeout(None)  # Nobody knows when the next text comes; `cancel` ends the wait.
+                    keep_alive(connection)
                     self._connection = connection
                     self._receive(connection, texts, ctx)
             except OSError as error:

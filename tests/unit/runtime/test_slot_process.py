@@ -1,0 +1,71 @@
+"""A slot's process whose driver, or what looks like one, is the test."""
+
+from __future__ import annotations
+
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flintstream.runtime.connections import ConnectionListener, Credentials
+from flintstream.runtime.protocol import LOOK, Registration, Request
+from flintstream.runtime.slot import SlotSpec
+
+COMMAND = [sys.executable, "-c", "from flintstream.runtime.slot import main; main()"]
+
+
+class Driver:
+    """Accepts one slot, over TCP as from another machine."""
+
+    def __init__(self, heartbeat_timeout: float) -> None:
+        credentials = Credentials(b"a key")
+        connections: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._listener = ConnectionListener(("127.0.0.1", 0), credentials, connections.put)
+        threading.Thread(target=self._listener.serve, daemon=True).start()
+        spec = SlotSpec(0, "f" * 32, 0, self._listener.address, credentials, None, heartbeat_timeout)
+        self.process = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self.process.stdin is not None
+        self.process.stdin.write(pickle.dumps(spec))
+        self.process.stdin.close()
+        self.connection = connections.get(timeout=60)
+        assert isinstance(self.connection.recv(), Registration)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._listener.close()
+
+
+@pytest.fixture
+def make_driver() -> Iterator[Any]:
+    made: list[Driver] = []
+
+    def make(heartbeat_timeout: float) -> Driver:
+        made.append(Driver(heartbeat_timeout))
+        return made[-1]
+
+    yield make
+    for driver in made:
+        driver.close()
+
+
+def test_a_slot_ends_that_hears_nothing_of_its_driver_although_nobody_has_hung_up(make_driver):
+    driver = make_driver(0.2)
+    assert driver.process.wait(60) == 0
+    assert not driver.connection.closed
+
+
+def test_a_slot_stays_while_its_driver_asks_what_it_does(make_driver):
+    driver = make_driver(60.0)
+    for number in range(3):
+        driver.connection.send(Request(number, LOOK))
+        reply = driver.connection.recv()
+        assert (reply.number, reply.result.work) == (number, None)
+    assert driver.process.poll() is None
+    driver.connection.close()
+    assert driver.process.wait(60) == 0
