@@ -259,6 +259,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         batch_mode = self._is_batch(graph)
         settings = self._job_settings(graph.job_name, batch_mode)
         settings.check()
+        self._checkpoint_config.get_checkpointing_mode()  # Refuses one that does not exist.
         if os.environ.get(PLAN_ONLY_VARIABLE) == "1":
             checkpointing = self._checkpoint_config.is_checkpointing_enabled() and not batch_mode
             print(to_text(ExecutionGraph(build_job_graph(graph))), end="")

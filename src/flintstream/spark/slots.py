@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CLOSE_SECONDS = 5.0
-EXIT_SECONDS = 10.0
+EXIT_SECONDS = 30.0
 """How long to wait for the exit status of a slot that has gone."""
 LOOK_SECONDS = 10.0
 """How long a slot may take to say what it does."""

@@ -25,6 +25,7 @@ DOCUMENTATION = Path(__file__).parents[3] / "docs" / "guide" / "configuration.md
         ("state.backend.typ", "state.backend.type"),
         ("restart-strategy.fixed-delay.atempts", "restart-strategy.fixed-delay.attempts"),
         ("paralelism.default", "parallelism.default"),
+        ("heartbeat.timout", "heartbeat.timeout"),
         ("flink.epoch.target-duration", "flint.epoch.target-duration"),
     ],
 )
@@ -79,6 +80,8 @@ def test_the_program_is_refused_where_it_sets_the_key() -> None:
         ("state.backend.type", "paper"),
         ("restart-strategy.type", "hope"),
         ("pipeline.auto-watermark-interval", "x"),
+        ("slot.request.timeout", "0 s"),
+        ("heartbeat.interval", "often"),
     ],
 )
 def test_bad_values_are_found_before_anything_runs(key: str, value: str) -> None:
@@ -110,13 +113,25 @@ def test_options_of_rocksdb_are_checked_where_it_is_used() -> None:
         JobSettings("job", {**given, "state.backend.type": "rocksdb"}).check()
 
 
-def test_the_plan_alone_refuses_bad_values_too(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "key",
+    [
+        "execution.checkpointing.interval",
+        "execution.checkpointing.mode",
+        "execution.runtime-mode",
+        "execution.buffer-timeout.interval",
+        "parallelism.default",
+        "pipeline.max-parallelism",
+        "pipeline.operator-chaining.enabled",
+        "flint.epoch.target-duration",
+    ],
+)
+def test_the_plan_alone_refuses_bad_values_too(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("FLINT_PLAN_ONLY", "1")
-    environment = StreamExecutionEnvironment.get_execution_environment(
-        Configuration().set_string("execution.checkpointing.interval", "often")
-    )
-    environment.from_collection([1]).print()
-    with pytest.raises(ValueError, match="'often' of 'execution.checkpointing.interval'"):
+    given = Configuration.from_dict({"execution.checkpointing.interval": "1 s", key: "sometimes"})
+    environment = StreamExecutionEnvironment.get_execution_environment(given)
+    with pytest.raises(ValueError, match=re.escape(key)):
+        environment.from_collection([1]).print()
         environment.execute()
 
 
