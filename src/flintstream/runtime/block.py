@@ -7,11 +7,9 @@ A block with a single large record travels in parts, since a row must fit severa
 
 from __future__ import annotations
 
-import io
 import pickle
 from array import array
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from flintstream.common.pickling import dumps
@@ -48,34 +46,7 @@ PlacedControl = tuple[int, Control]
 def encode_block(batch: Batch, controls: list[PlacedControl] | None = None) -> bytes:
     """The bytes of a block."""
     timestamps = None if batch.timestamps is None else array("q", batch.timestamps)
-    content = (batch.values, timestamps, batch.keys, controls or None)
-    if _all_numbers(batch.values) and (batch.keys is None or _all_numbers(batch.keys)):
-        # The ends may have promised too much, and what is between them needs more than this.
-        with suppress(Exception):
-            return _dumps_unshared(content)
-    return dumps(content)
-
-
-_NUMBERS = frozenset({int, float, bool, type(None)})
-
-
-def _all_numbers(values: list[Any]) -> bool:
-    """Whether the values are numbers or tuples of them, as far as the first and the last show it."""
-    if not values:
-        return False
-    first, last = values[0], values[-1]
-    if first.__class__ is tuple and last.__class__ is tuple:
-        return _NUMBERS.issuperset(map(type, first)) and _NUMBERS.issuperset(map(type, last))
-    return first.__class__ in _NUMBERS and last.__class__ in _NUMBERS
-
-
-def _dumps_unshared(content: Any) -> bytes:
-    """A pickle that does not look for objects that occur twice: numbers are not worth it."""
-    buffer = io.BytesIO()
-    pickler = pickle.Pickler(buffer, 5)
-    pickler.fast = True
-    pickler.dump(content)
-    return buffer.getvalue()
+    return dumps((batch.values, timestamps, batch.keys, controls or None))
 
 
 def decode_block(data: bytes | memoryview) -> tuple[Batch, list[PlacedControl] | None]:

@@ -261,3 +261,12 @@ class TestChannelBuffer:
                 buffer.flush()
         buffer.flush()
         assert elements(blocks) == expected
+
+
+def test_a_record_keeps_what_it_holds_twice_whatever_the_others_are() -> None:
+    """Records at the ends of a block tell nothing about those between them."""
+    shared = ["a"]
+    values = [1, {"one": shared, "two": shared}, 2]
+    batch, _ = decode_block(encode_block(Batch(values)))
+    assert batch.values == values
+    assert batch.values[1]["one"] is batch.values[1]["two"]
