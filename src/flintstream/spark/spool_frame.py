@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from flintstream.common.typeinfo import RowTypeInfo
+from flintstream.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TupleTypeInfo
 from flintstream.runtime.connections import Address, Credentials, connect
+from flintstream.runtime.faults import short_repr
 from flintstream.runtime.protocol import DONE, ReadSpool
 
 if TYPE_CHECKING:
@@ -55,12 +56,43 @@ def spool_frame(
     return spark.range(0, slots, 1, slots).mapInArrow(read, schema)
 
 
-def _spark_schema(spark: SparkSession, declared: TypeInformation | None, sample: list[Any]) -> StructType:
-    """The columns: names from the declared type or the first record, types from the values."""
+def _spark_schema(spark: SparkSession, declared: TypeInformation | None, page: list[Any]) -> StructType:
+    """The columns: those of the declared type; without one, names from the first record and types from the first page.
+
+    What does not fit them later is refused, never left out.
+    """
     from pyspark.sql.types import StructField, StructType
 
-    columns = zip(_names(declared, sample[0]), zip(*map(_fields, sample)))
-    return StructType([StructField(name, _infer(spark, values), True) for name, values in columns])
+    names = _names(declared, page[0])
+    types: Sequence[TypeInformation | None] = _declared_types(declared) or [None] * len(names)
+    columns = zip(names, types, zip(*(_by_column(record, names) for record in page)))
+    fields = [(name, _spark_type(kind) or _infer(spark, values)) for name, kind, values in columns]
+    return StructType([StructField(name, found, True) for name, found in fields])
+
+
+def _declared_types(declared: TypeInformation | None) -> list[TypeInformation] | None:
+    if isinstance(declared, (RowTypeInfo, TupleTypeInfo)):
+        return list(declared.get_field_types())
+    return [declared] if isinstance(declared, BasicTypeInfo) else None
+
+
+def _spark_type(declared: TypeInformation | None) -> Any:
+    """Spark's type for a declared one; None where the values tell it."""
+    from pyspark.sql import types
+
+    if not isinstance(declared, BasicTypeInfo):
+        return None
+    return {
+        BasicType.STRING: types.StringType(),
+        BasicType.CHAR: types.StringType(),
+        BasicType.BOOLEAN: types.BooleanType(),
+        BasicType.BYTE: types.ByteType(),
+        BasicType.SHORT: types.ShortType(),
+        BasicType.INT: types.IntegerType(),
+        BasicType.LONG: types.LongType(),
+        BasicType.FLOAT: types.FloatType(),
+        BasicType.DOUBLE: types.DoubleType(),
+    }.get(declared.basic_type)
 
 
 def _names(declared: TypeInformation | None, first: Any) -> list[str]:
@@ -92,10 +124,21 @@ def _fields(record: Any) -> Sequence[Any]:
     return values if values is not None else (record,)
 
 
+def _by_column(record: Any, names: Sequence[str]) -> Sequence[Any]:
+    """The values of a record for the columns. A dict may lack some of them."""
+    if isinstance(record, dict):
+        if record.keys() <= set(names):
+            return [record.get(name) for name in names]
+    elif len(fields := _fields(record)) == len(names):
+        return fields
+    raise TypeError(
+        f"SparkSink: the columns are {', '.join(names)}, and the record {short_repr(record)} has other fields: declare the "
+        "type of the stream, or give all records the same fields"
+    )
+
+
 def _to_arrow(records: list[Any], schema: pa.Schema) -> pa.RecordBatch:
-    if records and isinstance(records[0], dict):
-        columns = [[record.get(name) for record in records] for name in schema.names]
-    else:
-        columns = [list(column) for column in zip(*map(_fields, records))]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema)]
+    names = schema.names
+    columns = [list(column) for column in zip(*(_by_column(record, names) for record in records))]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

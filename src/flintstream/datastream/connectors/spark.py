@@ -60,8 +60,8 @@ class SparkSink(Sink):
     writes to a place of that number, or asks whether the number was written before, writes exactly once. Without
     checkpoints, and with `by_checkpoint=False`, it is called after each epoch with the number of the epoch: at least once.
 
-    The columns are the fields of the stream's type (`Types.ROW_NAMED`, `Types.TUPLE`, ...); without a type they are
-    inferred from the first records.
+    The columns are the fields of the stream's type (`Types.ROW_NAMED`, `Types.TUPLE`, ...). Without a type their names are
+    those of the first record and their types those of the first values; a record that has other fields is refused.
     """
 
     def __init__(self, write: Callable[[Any, int], Any], by_checkpoint: bool = True) -> None:
