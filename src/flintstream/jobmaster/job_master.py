@@ -82,7 +82,7 @@ class JobMaster:
         """Why the job has failed, in one line, if it has."""
         self._stopped: JobStopped | None = None
         """The savepoint with which the job stops, if it was told to. From then on it restores nothing else."""
-        self._started = time.time()
+        self._started = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=f"job {settings.job_name}", daemon=True)
         self._concluding = threading.Lock()
         self._concluded = threading.Event()
@@ -215,7 +215,7 @@ class JobMaster:
         while True:
             try:
                 self._run_attempt()
-                runtime = int((time.time() - self._started) * 1000)
+                runtime = int((time.monotonic() - self._started) * 1000)
                 return JobStatus.FINISHED, JobExecutionResult(self.job_id, runtime, self.accumulators)
             except BaseException as error:
                 if self._control.cancelled:
