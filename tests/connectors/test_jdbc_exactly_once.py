@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -25,7 +26,9 @@ from .postgres import PostgresServer
 pytestmark = pytest.mark.timeout(300)  # The server may have to be downloaded first.
 
 INSERT = "INSERT INTO items (n) VALUES (?)"  # Not idempotent: a row that is written again is there twice.
-PREFIX = f"flint:{'0' * 32}:{'0' * 32}:"
+JOB = "0" * 32
+PREFIX = f"flint:{JOB}:{'0' * 32}:"
+"""Of the operator, in all jobs that go back to this one."""
 
 
 @pytest.fixture
@@ -47,12 +50,16 @@ def harness(
     sql: str = INSERT,
     options: JdbcExactlyOnceOptions | None = None,
     interval: int = 0,
+    job: str = JOB,
     **place: int,
 ) -> OneInputOperatorHarness:
     execution = JdbcExecutionOptions.builder().with_batch_size(2).with_batch_interval_ms(interval).with_max_retries(0)
     sink = JdbcSink.exactly_once_sink(sql, Types.INT(), items.options, execution.build(), options)
     operator = pickle.loads(pickle.dumps(sink.create_operator(None)))
-    return OneInputOperatorHarness(operator, name="to the items", **place)
+    sinking = OneInputOperatorHarness(operator, name="to the items", **place)
+    context = operator.context.runtime_context
+    context._job = replace(context._job, job_id=job)
+    return sinking
 
 
 def restored(items: Database, *snapshots: Any, **options: Any) -> OneInputOperatorHarness:
@@ -74,7 +81,7 @@ def test_rows_are_seen_when_their_checkpoint_is_complete(items: Database) -> Non
         assert (written(items), items.prepared) == ([], [])
         sinking.snapshot(7)
         (gid,) = items.prepared
-        assert gid.startswith(f"{PREFIX}0:") and gid.endswith(":7")
+        assert gid.startswith(f"{PREFIX}{JOB}:0:") and gid.endswith(":7")
         assert written(items) == []
         sinking.notify_checkpoint_complete(7)
         assert (written(items), items.prepared) == ([1, 2, 3], [])
@@ -237,7 +244,13 @@ def test_unknown_transactions_stay_if_the_options_say_so(items: Database) -> Non
 
 
 def test_transactions_of_others_stay(items: Database) -> None:
-    others = [f"flint:{'1' * 32}:{'0' * 32}:0:a:1", f"flint:{'0' * 32}:{'1' * 32}:0:a:1", f"{PREFIX}1:a:1", "mine"]
+    others = [
+        f"flint:{'1' * 32}:{'0' * 32}:{JOB}:0:a:1",
+        f"flint:{JOB}:{'1' * 32}:{JOB}:0:a:1",
+        f"{PREFIX}{JOB}:1:a:1",
+        f"{PREFIX}0:a:1",
+        "mine",
+    ]
     for gid in others:
         items.run(f"BEGIN; INSERT INTO items VALUES (1); PREPARE TRANSACTION '{gid}'")
     with harness(items, parallelism=2):
@@ -258,6 +271,159 @@ def test_all_transactions_are_settled_with_another_parallelism(items: Database, 
         for subtask in reversed(range(after)):
             stack.enter_context(restored(items, *taken, parallelism=after, subtask=subtask))
     assert (written(items), items.prepared) == (list(range(before)), [])
+
+
+# --- restored under other ids ---
+
+SECOND, THIRD = "2" * 32, "3" * 32
+
+
+@pytest.fixture
+def keyed_items(items: Database) -> Database:
+    """A table with a primary key: an insert waits for whoever has inserted the same row and not ended."""
+    items.run("ALTER TABLE items ADD PRIMARY KEY (n)")
+    return items
+
+
+def killed(items: Database, sinking: OneInputOperatorHarness) -> None:
+    """Ends the connections of a subtask as the death of its process does."""
+    for connection in (sinking._operator._connection, sinking._operator._prepared._connection):
+        items.run(f"SELECT pg_terminate_backend({connection.info.backend_pid})")
+        while items.run(f"SELECT 1 FROM pg_stat_activity WHERE pid = {connection.info.backend_pid}"):
+            time.sleep(0.01)
+
+
+def test_a_job_that_is_restored_under_another_id_is_not_kept_waiting_by_its_predecessor(keyed_items: Database) -> None:
+    """The first one is killed between the preparation of a transaction and the completion of its checkpoint."""
+    first = harness(keyed_items)
+    first.open()
+    first.process_elements([1, 2])
+    taken = first.snapshot(1)
+    first.notify_checkpoint_complete(1)
+    first.process_elements([3, 4])
+    first.snapshot(2)
+    killed(keyed_items, first)
+    assert len(keyed_items.prepared) == 1
+    with restored(keyed_items, taken, job=SECOND) as second:
+        assert keyed_items.prepared == [], "nobody holds locks any more"
+        second.process_elements([3, 4])
+        second.snapshot(1)
+        (gid,) = keyed_items.prepared
+        assert gid.startswith(f"{PREFIX}{SECOND}:0:")
+        second.notify_checkpoint_complete(1)
+    assert (written(keyed_items), keyed_items.prepared) == ([1, 2, 3, 4], [])
+
+
+def test_transactions_are_found_through_chains_of_restores(keyed_items: Database) -> None:
+    """Also those of a job that ends before its first checkpoint is complete, of which no checkpoint knows."""
+    with harness(keyed_items) as first:
+        first.process_element(1)
+        taken = first.snapshot(1)
+    with restored(keyed_items, taken, job=SECOND) as second:
+        second.process_element(2)
+        second.snapshot(1)
+    assert len(keyed_items.prepared) == 1
+    with restored(keyed_items, taken, job=THIRD) as third:
+        assert (written(keyed_items), keyed_items.prepared) == ([1], [])
+        third.process_element(2)
+        later = third.snapshot(1)
+        third.process_element(3)
+        third.snapshot(2)
+    with restored(keyed_items, later, job="4" * 32):
+        assert (written(keyed_items), keyed_items.prepared) == ([1, 2], [])
+
+
+def test_a_predecessor_without_a_pending_transaction_is_known_too(items: Database) -> None:
+    with harness(items) as first:
+        taken = first.snapshot(1)
+        first.process_element(1)
+        first.snapshot(2)
+    assert len(items.prepared) == 1
+    with restored(items, taken, job=SECOND):
+        assert (written(items), items.prepared) == ([], [])
+
+
+def test_transactions_of_a_predecessor_that_is_still_connected_are_left_alone(
+    items: Database, waits: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A savepoint was taken, and both jobs go on from it."""
+    with harness(items) as first:
+        taken = first.snapshot(1)
+        first.process_element(1)
+        first.snapshot(2)
+        with restored(items, taken, job=SECOND):
+            (gid,) = items.prepared
+            assert f"job {JOB}, from which this one was restored, is still connected" in caplog.text
+            assert gid in caplog.text
+        first.notify_checkpoint_complete(2)
+    assert (written(items), items.prepared) == ([1], [])
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 2), (1, 3), (3, 1)])
+def test_each_transaction_of_a_predecessor_is_rolled_back_by_one_subtask(
+    items: Database, before: int, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as stack:
+        first = [stack.enter_context(harness(items, parallelism=before, subtask=each)) for each in range(before)]
+        taken = [sinking.snapshot(1) for sinking in first]
+        for number, sinking in enumerate(first):
+            sinking.process_element(number)
+            sinking.snapshot(2)
+    left = items.prepared
+    assert len(left) == before
+    rolled_back: list[str] = []
+    roll_back = jdbc_transactions.PreparedTransactions.roll_back
+
+    def counted(self: jdbc_transactions.PreparedTransactions, gid: str) -> None:
+        rolled_back.append(gid)
+        roll_back(self, gid)
+
+    monkeypatch.setattr(jdbc_transactions.PreparedTransactions, "roll_back", counted)
+    with ExitStack() as stack:
+        for subtask in range(after):
+            stack.enter_context(restored(items, *taken, job=SECOND, parallelism=after, subtask=subtask))
+        assert (written(items), items.prepared) == ([], [])
+    assert sorted(rolled_back) == left
+
+
+def test_a_transaction_that_was_rolled_back_by_another_job_is_missed(items: Database) -> None:
+    """The first job is believed to be over, and is not: it must not go on as if its rows were there."""
+    with harness(items) as first:
+        older = first.snapshot(1)
+        first.process_element(1)
+        newer = first.snapshot(2)
+    with restored(items, older, job=SECOND):
+        assert items.prepared == []
+    with pytest.raises(UserCodeError, match=r"of checkpoint 2 was rolled back, by hand or by another job"):
+        restored(items, newer).open()
+    assert written(items) == []
+
+
+def test_whoever_waits_for_a_lock_in_vain_is_told_who_holds_it(items: Database) -> None:
+    items.run("CREATE UNIQUE INDEX ON items (n)")
+    items.run("BEGIN; INSERT INTO items VALUES (1); PREPARE TRANSACTION 'left by somebody'")
+    items.run("CREATE TABLE others (n INT)")
+    items.run("BEGIN; INSERT INTO others VALUES (1); PREPARE TRANSACTION 'of other tables'")
+    url = f"{items.options.get_db_url()}?options=-clock_timeout%3D100ms"
+    items.options = replace(items.options, _url=url)
+    with pytest.raises(UserCodeError) as caught, harness(items) as sinking:
+        sinking.process_elements([1, 2])
+    told = str(caught.value)
+    assert "canceling statement due to lock timeout" in told
+    assert "Prepared transactions hold locks of the table: 'left by somebody', prepared at 20" in told
+    assert "run ROLLBACK PREPARED with its name" in told
+    assert "of other tables" not in told
+
+
+def test_a_transaction_of_the_job_itself_is_told_as_such(items: Database) -> None:
+    items.run("CREATE UNIQUE INDEX ON items (n)")
+    url = f"{items.options.get_db_url()}?options=-clock_timeout%3D100ms"
+    items.options = replace(items.options, _url=url)
+    with pytest.raises(UserCodeError, match="so key_by its key before the sink"), harness(items) as sinking:
+        sinking.process_element(1)
+        sinking.snapshot(1)
+        sinking.process_element(1)
+        sinking.snapshot(2)
 
 
 # --- a whole job, with a failure at each point ---

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from flintstream.datastream.connectors.jdbc_databases import PostgreSql
@@ -10,6 +13,7 @@ from flintstream.datastream.connectors.jdbc_operators import JdbcOperator, Row
 from flintstream.datastream.connectors.jdbc_options import JdbcExactlyOnceOptions, JdbcExecutionOptions
 from flintstream.datastream.connectors.jdbc_rows import RowBinder
 from flintstream.datastream.connectors.jdbc_transactions import (
+    FoundTransaction,
     PreparedTransaction,
     PreparedTransactions,
     TransactionNames,
@@ -18,7 +22,10 @@ from flintstream.runtime.faults import UserCodeError
 from flintstream.runtime.state.operator_state import ListDescriptor
 
 _PREPARED = ListDescriptor("jdbc-prepared-transactions")
+_ORIGIN = ListDescriptor("jdbc-transaction-origin")
+"""The job with which the chain of restores has begun; the names of transactions begin with it."""
 _HELD_ROWS = 100_000
+_log = logging.getLogger(__name__)
 _LIMIT_WAITS = "SELECT set_config('lock_timeout', '60s', false) WHERE current_setting('lock_timeout') = '0'"
 
 
@@ -26,7 +33,9 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
     """Writes into a transaction, prepares it at the checkpoint, and commits it when the checkpoint has completed.
 
     The names of prepared transactions are union state: after a restore every subtask knows those of all, so that
-    each can tell which ones no checkpoint knows, with any parallelism.
+    each can tell which ones no checkpoint knows, with any parallelism. Those of the jobs from which this one was restored,
+    under other ids, are rolled back too, if these jobs are over: while a subtask is connected, it shares a lock of its job,
+    which ends with the connection, however that ends.
 
     A prepared transaction keeps its locks. A statement that writes one of its rows again would wait for the commit, which
     comes between two epochs only, and so for ever. Therefore rows are held back while a transaction is prepared, up to a
@@ -50,8 +59,10 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
         super().open()
         context = self.context
         job_id, attempt = context.runtime_context.get_job_id(), uuid.uuid4().hex[:12]
-        self._names = TransactionNames(job_id, context.operator_id, context.subtask, attempt)
         self._state = context.operator_state.get_union_list_state(_PREPARED)
+        self._origin = context.operator_state.get_union_list_state(_ORIGIN)
+        origin = min(self._origin, default=job_id)
+        self._names = TransactionNames(origin, context.operator_id, job_id, context.subtask, attempt)
         self._pending: list[PreparedTransaction] = []
         self._in_transaction = False
         self._lost = False
@@ -59,9 +70,12 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
         self._prepared = PreparedTransactions(self._postgresql, self._exactly_once)
         try:
             self._prepared.check_server(context.parallelism)
-            self._recover(list(self._state))
+            self._server = self._prepared.identity()
             self._connection = self._postgresql.connect(autocommit=True)
             self._connection.execute(_LIMIT_WAITS)
+            # Before anything else: from now on nobody else takes this job's transactions for those of one that is over.
+            self._connection.execute("SELECT pg_advisory_lock_shared(%s)", [self._names.lock_of(job_id)])
+            self._recover(list(self._state))
         except Exception as error:
             raise self._fault(error) from error
         self._state.clear()
@@ -75,11 +89,10 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
         super().snapshot_state(checkpoint_id, timestamp)
         if self._in_transaction or self._lost:
-            transaction = self._names.new(checkpoint_id)
-            self._guarded(self._prepare, transaction)
+            self._guarded(self._prepare, self._names.new(checkpoint_id))
             self._in_transaction = False
-            self._pending.append(transaction)
         self._state.update(self._pending)
+        self._origin.update([self._names.origin])
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         complete = [transaction for transaction in self._pending if transaction.checkpoint_id <= checkpoint_id]
@@ -106,9 +119,32 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
         self._prepared.commit(mine, restored=True)
         if not self._exactly_once.recovered_and_rollback:
             return
-        for transaction in self._prepared.find(self._names):
-            if transaction not in known and transaction.subtask % parallelism == subtask:
-                self._prepared.roll_back(transaction)
+        names = {transaction.gid for transaction in known}
+
+        def unknown() -> list[FoundTransaction]:
+            found = self._prepared.find(self._names)
+            return [each for each in found if each.gid not in names and each.subtask % parallelism == subtask]
+
+        for job_id in sorted({transaction.job_id for transaction in unknown()}):
+            self._roll_back(job_id, unknown)
+
+    def _roll_back(self, job_id: str, unknown: Callable[[], list[FoundTransaction]]) -> None:
+        """Rolls back what a job has prepared and no checkpoint knows, unless it is another job that is not over."""
+        if job_id == self._names.job_id:
+            claim: AbstractContextManager[bool] = nullcontext(True)
+        else:
+            claim = self._prepared.claimed(self._names.lock_of(job_id))
+        with claim as claimed:
+            # Only now: meanwhile a job may have committed some, and prepared others.
+            for transaction in unknown():
+                if transaction.job_id == job_id and claimed:
+                    self._prepared.roll_back(transaction.gid)
+                elif transaction.job_id == job_id:
+                    _log.warning(
+                        "operator '%s': job %s, from which this one was restored, is still connected to %s: its prepared "
+                        "transaction '%s' is left alone, and keeps its locks",
+                        *(self.context.name, job_id, self._database, transaction.gid),
+                    )
 
     def _flush_if_time(self) -> None:
         if not self._pending or len(self._waiting) >= _HELD_ROWS:
@@ -129,7 +165,34 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
     def _prepare(self, transaction: PreparedTransaction) -> None:
         from psycopg.sql import SQL
 
+        (xid,) = self._connection.execute("SELECT txid_current()").fetchone()
         self._connection.execute(SQL("PREPARE TRANSACTION {}").format(transaction.gid))
+        self._pending.append(transaction._replace(xid=xid, server=self._server))
+
+    def _fault(self, error: Exception, *row: Row) -> UserCodeError:
+        """Whoever waited for a lock in vain is told who holds it."""
+        from psycopg.errors import LockNotAvailable
+
+        if not isinstance(error, LockNotAvailable):
+            return super()._fault(error, *row)
+        told = f"{str(error).strip()}\n{self._told_holders()}"
+        return super()._fault(type(error)(told), *row)
+
+    def _told_holders(self) -> str:
+        try:
+            holders = self._prepared.holders(self._binder.sql)
+        except Exception as error:
+            return f"Who holds the lock could not be found out: {error}"
+        if not holders:
+            return "No prepared transaction locks a table of the statement: another session holds the lock."
+        own = [transaction.gid for transaction in self._pending]
+        advice = (
+            "A transaction of this job waits for its checkpoint to complete: a row of the table must be written by one "
+            "subtask only, so key_by its key before the sink."
+            if any(holder.startswith(f"'{gid}'") for holder in holders for gid in own)
+            else "If the job that has prepared it is over, run ROLLBACK PREPARED with its name."
+        )
+        return f"Prepared transactions hold locks of the table: {'; '.join(holders)}. {advice}"
 
     def _guarded(self, call: Any, argument: Any) -> None:
         """Calls what works on the transaction. After a failure it is lost, and only a restore brings its rows back."""

@@ -182,8 +182,8 @@ class JdbcExactlyOnceOptions:
             return self
 
         def with_recovered_and_rollback(self, recovered_and_rollback: bool) -> JdbcExactlyOnceOptions.Builder:
-            """Whether prepared transactions of this job that no checkpoint knows are rolled back at the start: yes
-            unless set."""
+            """Whether prepared transactions that no checkpoint knows are rolled back at the start: yes unless set. Those
+            of this job, and of the jobs from which it was restored, if these are over."""
             self._options = replace(self._options, recovered_and_rollback=bool(recovered_and_rollback))
             return self
 
