@@ -474,7 +474,12 @@ def main() -> None:
     shared = spec.directory is not None and os.path.isdir(spec.directory)
     directory = tempfile.mkdtemp(prefix=f"slot-{spec.slot}-", dir=spec.directory if shared else None)
     try:
-        control = connect(spec.driver, spec.credentials)
+        try:
+            control = connect(spec.driver, spec.credentials)
+        except (FileNotFoundError, ConnectionRefusedError):
+            if isinstance(spec.driver, str):
+                return  # The driver has closed its socket: the attempt is over, and nobody waits for this slot.
+            raise
         notice_silence(control)
         slot = Slot(spec, control, directory)
         own = os.path.join(directory, "s") if isinstance(spec.driver, str) else (_own_address(spec.driver), 0)

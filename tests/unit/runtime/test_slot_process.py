@@ -69,3 +69,10 @@ def test_a_slot_stays_while_its_driver_asks_what_it_does(make_driver):
     assert driver.process.poll() is None
     driver.connection.close()
     assert driver.process.wait(60) == 0
+
+
+def test_a_slot_that_comes_when_the_attempt_is_over_ends_without_a_word(tmp_path):
+    spec = SlotSpec(0, "f" * 32, 0, str(tmp_path / "driver"), Credentials(b"a key"), str(tmp_path))
+    done = subprocess.run(COMMAND, input=pickle.dumps(spec), capture_output=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert list(tmp_path.iterdir()) == []

@@ -51,7 +51,11 @@ class Uploads:
 
     def _work(self) -> None:
         while True:
-            self._tell(self._store(self._waiting.get()))
+            done = self._store(self._waiting.get())
+            try:
+                self._tell(done)
+            except OSError:
+                return  # The driver has hung up: this process is about to end.
 
     def _store(self, snapshot: SlotSnapshot) -> SnapshotDone | SnapshotFailed:
         states: dict[tuple[str, int], StoredSubtask] = {}
