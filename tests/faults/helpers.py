@@ -113,8 +113,10 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 
 def is_slot(process: psutil.Process) -> bool:
+    """Whether it is a slot, and not the shell that waits for one."""
     try:
-        return any("flintstream.runtime.slot" in word for word in process.cmdline())
+        words = process.cmdline()
+        return any("flintstream.runtime.slot" in word for word in words) and not words[0].endswith("/sh")
     except psutil.Error:
         return False
 

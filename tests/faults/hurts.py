@@ -53,6 +53,7 @@ CALLS = {
     "close": "closing",
 }
 """Calls of the driver to a slot that are points of their own."""
+STOP_A_SLOT = "SIGSTOP of a slot"
 MOMENT = "moment"
 """Not a point: so many milliseconds after the job began to run."""
 
@@ -144,6 +145,12 @@ def _kill_a_slot(*arguments: Any) -> None:
         os.kill(random.choice(slots), signal.SIGKILL)
 
 
+def _stop_a_slot(*arguments: Any) -> None:
+    slots = sorted(child.pid for child in descendants(os.getpid()) if is_slot(child))
+    if slots:
+        os.kill(random.choice(slots), signal.SIGSTOP)
+
+
 def _kill_workers(*arguments: Any) -> None:
     """All of them, since some do nothing; but not the daemon, their parent."""
     for child in descendants(os.getpid()):
@@ -203,6 +210,7 @@ ACTIONS: dict[str, Callable[..., None]] = {
     "kill -9": _kill,
     "pause": _pause,
     "kill -9 of a slot": _kill_a_slot,
+    STOP_A_SLOT: _stop_a_slot,
     "kill -9 of Spark's workers": _kill_workers,
     "full disk": _full_disk,
     "forbidden write": _forbid,

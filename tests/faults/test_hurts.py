@@ -77,6 +77,11 @@ def killed_slot(chance: random.Random, _: int) -> Case:
     return Case((first, again) if chance.random() < 0.5 else (first,))
 
 
+def stopped_slot(chance: random.Random, _: int) -> Case:
+    """One that lives, and is not heard of any more."""
+    return Case((Hurt(MOMENT, chance.randrange(3500), hurts.STOP_A_SLOT),))
+
+
 def killed_worker(chance: random.Random, _: int) -> Case:
     return Case((Hurt(MOMENT, chance.randrange(3500), "kill -9 of Spark's workers"),))
 
@@ -136,9 +141,8 @@ def bridge(chance: random.Random, turn: int) -> Case:
     return Case((Hurt(f"{side} bridge commit", chance.randint(1, 3), action),), "bridge")
 
 
-FAMILIES = [killed_slot, killed_worker, killed_driver, user_code, storage, damage, bridge, paused_driver] + 5 * [
-    protocol
-]
+FAMILIES = [killed_slot, stopped_slot, killed_worker, killed_driver, user_code, storage, damage, bridge, paused_driver]
+FAMILIES += 5 * [protocol]
 
 
 def case_of(seed: int) -> Case:
@@ -208,7 +212,10 @@ class Driver:
 
 
 def options_of(case: Case) -> dict[str, str]:
+    stops_a_slot = any(hurt.action == hurts.STOP_A_SLOT for hurt in case.hurts)
     return {
+        "heartbeat.interval": "1 s",
+        "heartbeat.timeout": "15 s" if stops_a_slot else "10 min",
         "execution.checkpointing.tolerable-failed-checkpoints": str(case.tolerated),
         "state.backend.type": case.backend,
     }

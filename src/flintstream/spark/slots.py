@@ -117,6 +117,7 @@ class SlotPool:
         # Never that of another attempt, which is cancelled with all that would still begin in it.
         self._group = f"flint-{job_id}-{attempt}-slots-{uuid.uuid4().hex[:8]}"
         self._interrupted = False
+        self._last_beat: float | None = None
         self.local = is_local(spark)
         self._directory = tempfile.mkdtemp(prefix="flint-")
         self._listener: ConnectionListener | None = None
@@ -342,7 +343,11 @@ class SlotPool:
     def beat(self) -> None:
         """Asks all slots for a sign of life, and loses those that have given none for too long."""
         now = time.monotonic()
+        # A driver that was stopped itself, by Control-Z say, has not listened: that is no silence of the slots.
+        missed = max(0.0, now - (self._last_beat or now) - 2 * self._timeouts.heartbeat_interval)
+        self._last_beat = now
         for handle in list(self._slots.values()):
+            handle.heard += missed
             if handle.slot in self._lost_slots:
                 continue
             if now - handle.heard > self._timeouts.heartbeat_timeout:

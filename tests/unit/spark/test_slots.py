@@ -147,6 +147,16 @@ def test_slots_that_give_signs_of_life_are_not_lost(make_pool):
     assert pool.faults == []
 
 
+def test_a_driver_that_was_stopped_itself_loses_no_slot(make_pool):
+    pool = make_pool(SlotTimeouts(heartbeat_interval=1.0, heartbeat_timeout=5.0))
+    pool.beat()
+    pool._last_beat -= 1000.0
+    for handle in pool.handles:
+        handle.heard -= 1000.0
+    pool.beat()
+    assert pool.faults == []
+
+
 class TestAStartThatHangs:
     """The barrier stage waits for cores that it never gets, until somebody cancels it."""
 
