@@ -291,6 +291,7 @@ def killed(items: Database, sinking: OneInputOperatorHarness) -> None:
         items.run(f"SELECT pg_terminate_backend({connection.info.backend_pid})")
         while items.run(f"SELECT 1 FROM pg_stat_activity WHERE pid = {connection.info.backend_pid}"):
             time.sleep(0.01)
+    sinking._operator.close()
 
 
 def test_a_job_that_is_restored_under_another_id_is_not_kept_waiting_by_its_predecessor(keyed_items: Database) -> None:
@@ -394,8 +395,9 @@ def test_a_transaction_that_was_rolled_back_by_another_job_is_missed(items: Data
         newer = first.snapshot(2)
     with restored(items, older, job=SECOND):
         assert items.prepared == []
-    with pytest.raises(UserCodeError, match=r"of checkpoint 2 was rolled back, by hand or by another job"):
+    with pytest.raises(UserCodeError, match=r"of checkpoint 2 was rolled back, by hand or by another job") as caught:
         restored(items, newer).open()
+    assert caught.value.fault.permanent, "no restart brings the rows back"
     assert written(items) == []
 
 

@@ -14,11 +14,12 @@ from flintstream.datastream.connectors.jdbc_options import JdbcExactlyOnceOption
 from flintstream.datastream.connectors.jdbc_rows import RowBinder
 from flintstream.datastream.connectors.jdbc_transactions import (
     FoundTransaction,
+    LostTransactionError,
     PreparedTransaction,
     PreparedTransactions,
     TransactionNames,
 )
-from flintstream.runtime.faults import UserCodeError
+from flintstream.runtime.faults import UserCodeError, user_fault
 from flintstream.runtime.state.operator_state import ListDescriptor
 
 _PREPARED = ListDescriptor("jdbc-prepared-transactions")
@@ -77,7 +78,9 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
             self._connection.execute("SELECT pg_advisory_lock_shared(%s)", [self._names.lock_of(job_id)])
             self._recover(list(self._state))
         except Exception as error:
-            raise self._fault(error) from error
+            fault = self._fault(error)
+            self.close()
+            raise fault from error
         self._state.clear()
 
     def next_due(self) -> float | None:
@@ -170,9 +173,11 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
         self._pending.append(transaction._replace(xid=xid, server=self._server))
 
     def _fault(self, error: Exception, *row: Row) -> UserCodeError:
-        """Whoever waited for a lock in vain is told who holds it."""
+        """Whoever waited for a lock in vain is told who holds it. What is lost ends the job: no restart helps."""
         from psycopg.errors import LockNotAvailable
 
+        if isinstance(error, LostTransactionError):
+            return user_fault(error, self.context.name, self.context.subtask)
         if not isinstance(error, LockNotAvailable):
             return super()._fault(error, *row)
         told = f"{str(error).strip()}\n{self._told_holders()}"
@@ -185,11 +190,10 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
             return f"Who holds the lock could not be found out: {error}"
         if not holders:
             return "No prepared transaction locks a table of the statement: another session holds the lock."
-        own = [transaction.gid for transaction in self._pending]
         advice = (
             "A transaction of this job waits for its checkpoint to complete: a row of the table must be written by one "
             "subtask only, so key_by its key before the sink."
-            if any(holder.startswith(f"'{gid}'") for holder in holders for gid in own)
+            if any(holder.startswith(f"'{self._names.prefix}{self._names.job_id}:") for holder in holders)
             else "If the job that has prepared it is over, run ROLLBACK PREPARED with its name."
         )
         return f"Prepared transactions hold locks of the table: {'; '.join(holders)}. {advice}"

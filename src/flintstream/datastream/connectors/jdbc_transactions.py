@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 from flintstream.datastream.connectors.jdbc_databases import PostgreSql
 from flintstream.datastream.connectors.jdbc_options import JdbcExactlyOnceOptions
+from flintstream.runtime.faults import PermanentError
 
 _CLAIM_TRIES = 50
 _CLAIM_PAUSE_SECONDS = 0.1
 
 
-class LostTransactionError(RuntimeError):
+class LostTransactionError(PermanentError):
     """A transaction that a checkpoint knows was rolled back by somebody else, and its rows are lost."""
 
 
