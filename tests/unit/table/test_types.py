@@ -71,3 +71,11 @@ def test_what_is_refused() -> None:
     ):
         with pytest.raises((TypeError, ValueError), match=named):
             call()  # type: ignore[no-untyped-call]
+
+
+def test_the_table_api_is_refused_with_what_to_use_instead() -> None:
+    with pytest.raises(ImportError, match=r"has no StreamTableEnvironment: .* env\.from_spark"):
+        from flintstream.table import StreamTableEnvironment  # noqa: F401
+    import flintstream.table
+
+    assert not hasattr(flintstream.table, "other")
