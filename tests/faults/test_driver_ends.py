@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import psutil
@@ -32,10 +31,10 @@ class Driver:
         self.temporary.mkdir()
         self.work.mkdir()
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {**os.environ, "TMPDIR": str(self.temporary), "PYTHONPATH": path}
+        self.environment = {**os.environ, "TMPDIR": str(self.temporary), "PYTHONPATH": path}
         self.process = subprocess.Popen(
             [sys.executable, str(PROGRAM), str(self.work), way],
-            env=environment,
+            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -61,6 +60,11 @@ class Driver:
 
     def left_in_temporary(self) -> list[str]:
         return [str(path.relative_to(self.temporary)) for path in self.temporary.rglob("*")]
+
+    def start_another(self) -> None:
+        """Another driver starts, on the same machine, and ends."""
+        program = "from flintstream.spark.session import work_directory; work_directory()"
+        subprocess.run([sys.executable, "-c", program], env=self.environment, check=True, timeout=60)
 
     def clean_up(self) -> None:
         self.process.kill()  # a process that has been waited for is left alone
@@ -102,13 +106,22 @@ def test_slots_and_their_files_are_gone_soon_after_the_driver_was_killed(start, 
     driver.process.wait()
     driver.assert_nothing_left(10.0)
     assert not [path for path in driver.left_in_temporary() if "slot-" in path or path.endswith("/driver")]
+    driver.start_another()
+    # The directory in which all drivers of a user register is tidied by the next job.
+    assert [path for path in driver.left_in_temporary() if not path.startswith("flint-jobs")] == []
 
 
-def test_sigterm_ends_the_driver_and_its_slots_at_once(start):
+@pytest.mark.parametrize("whom", ["the driver", "all its processes"])
+def test_sigterm_ends_the_driver_and_its_slots_at_once_and_quietly_and_leaves_no_file(start, whom):
     driver = start("in execute")
+    # systemd and containers send it to all of them.
+    for child in driver.children if whom == "all its processes" else []:
+        child.terminate()
     driver.process.terminate()
-    assert driver.process.wait(10.0) == -signal.SIGTERM
+    assert driver.process.wait(30.0) == -signal.SIGTERM
     driver.assert_nothing_left(10.0)
+    assert driver.left_in_temporary() == []
+    assert driver.process.stderr.read() == ""
 
 
 def test_ctrl_c_ends_the_driver_and_its_slots_and_leaves_no_file(start):
@@ -123,9 +136,7 @@ def test_ctrl_c_ends_the_driver_and_its_slots_and_leaves_no_file(start):
 
 def test_a_program_that_ends_takes_its_running_job_along(start):
     """Its temporary directory has a path too long for Unix sockets."""
-    before = time.monotonic()
     driver = start("end of program", long_paths=True)
-    assert driver.process.wait(20.0) == 0
-    assert time.monotonic() - before < 60.0
+    assert driver.process.wait(60.0) == 0
     driver.assert_nothing_left(2.0)
     assert driver.left_in_temporary() == []

@@ -40,6 +40,7 @@ from flintstream.runtime.checkpoint.storage import LocalStorage, storage_at
 from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.faults import Fault, engine_fault
 from flintstream.runtime.stacks import frame_of, stack_of
+from flintstream.spark.session import get_or_create_session, loss_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,6 +66,7 @@ class JobMaster:
         self._graph = graph
         self._spark = spark
         self._keys = SigningKeys.read_if(settings.checkpoints.signing_key_file)
+        self._spark_is_lost = False
         # What does not fit is refused before anything runs; what counts is read again once the job is claimed.
         self._told_to_restore()
         self._first: RestoredOperators | None = None
@@ -224,6 +226,7 @@ class JobMaster:
                     return JobStatus.CANCELED, JobCancelledError(self.settings.job_name, str(self.job_id))
                 fault = error.fault if isinstance(error, JobFailed) else engine_fault(error)
                 self._release(JobStatus.FAILING)
+                fault = self._loss_of_spark() or fault
                 delay = None if fault.permanent else strategy.delay()
                 if delay is None:
                     return JobStatus.FAILED, self._failure(fault)
@@ -238,6 +241,9 @@ class JobMaster:
 
     def _run_attempt(self) -> None:
         self._control.begin_attempt()
+        if self._spark_is_lost:
+            self._spark = get_or_create_session(self.settings.configuration)
+            self._spark_is_lost = False
         restored = self._claim_and_read()
         attempt = self.attempt = JobAttempt(
             str(self.job_id),
@@ -278,6 +284,21 @@ class JobMaster:
             # A checkpoint that has become complete meanwhile: the next attempt goes on behind it.
             if outcome.completed and outcome.pending.savepoint is None:
                 self._deliveries.release(outcome.pending.epoch)
+
+    def _loss_of_spark(self) -> Fault | None:
+        """Whether the attempt has failed since Spark is gone. Where it was ours, the next attempt has another."""
+        loss = loss_of(self._spark)
+        if loss is None:
+            return None
+        self._spark_is_lost = True
+        job = self._graph.job_graph
+        frames = [node.name for node in job.nodes.values() if getattr(node.source, "frame", None) is not None]
+        summary = loss.reason
+        if not loss.replaceable:
+            summary += ", and with it the program's own Spark session: start the program again"
+        elif frames:
+            summary += f", and with it the DataFrame of source '{frames[0]}': start the program again"
+        return Fault(None, None, None, "", summary, permanent=bool(frames) or not loss.replaceable)
 
     # --- what to restore ---
 

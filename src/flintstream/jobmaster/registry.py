@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flintstream.common.owned_directories import owned_directory, remove_owned
 from flintstream.runtime.permissions import Permissions
 from flintstream.runtime.reception import Reception
 
@@ -165,6 +166,14 @@ class JobRegistry:
         deadline = time.monotonic() + _ANSWER_SECONDS
         for thread in list(self._answering):
             thread.join(max(0.0, deadline - time.monotonic()))
+        self.remove_files()
+
+    def remove_files(self) -> None:
+        """Leaves no file behind, without waiting for anybody: a signal may end the process anywhere."""
+        self._jobs.clear()  # One that ends now does not leave a file again.
+        server = self._server
+        if server is not None:
+            server.path.unlink(missing_ok=True)
         if self._directory is not None:
             for path in self._directory.glob(f"*-{os.getpid()}{_SUFFIX}"):
                 path.unlink(missing_ok=True)
@@ -250,6 +259,7 @@ class _Server:
         """Listens no longer. Requests that were made are still answered."""
         self._reception.close()
         self.path.unlink(missing_ok=True)
+        remove_owned(self.path.parent)
         _remove_if_empty(self.path.parent)
 
     def _read(self, connection: socket.socket) -> bytes:
@@ -301,7 +311,7 @@ def _socket_path(directory: Path) -> Path:
     name = f"{os.getpid()}-{secrets.token_hex(4)}"
     path = directory / name
     if len(os.fsencode(path)) > _LONGEST_PATH:
-        path = Path(tempfile.mkdtemp(prefix="flint-", dir="/tmp")) / name
+        path = owned_directory(place="/tmp") / name
     return path
 
 

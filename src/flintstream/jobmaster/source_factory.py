@@ -11,6 +11,7 @@ from typing import Any
 from flintstream.jobmaster.sources import SourceCoordinator, SplitCoordinator
 from flintstream.jobmaster.spark_sources import DataFrameCoordinator, FrameBlocks, StreamingCoordinator
 from flintstream.runtime.source import SplitSource
+from flintstream.spark.session import work_directory
 
 
 class SourceFactory:
@@ -64,7 +65,7 @@ class SourceFactory:
         if self._directory is not None:
             return self._directory
         if self._temporary is None:
-            self._temporary = tempfile.mkdtemp(prefix="flint-bridge-")
+            self._temporary = tempfile.mkdtemp(prefix="bridge-", dir=work_directory())
         return self._temporary
 
     def close(self) -> None:

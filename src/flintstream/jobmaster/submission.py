@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import os
+import signal
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from flintstream.common.completable_future import CompletableFuture
@@ -19,6 +22,7 @@ from flintstream.jobmaster.errors import show_failures_tidily
 from flintstream.jobmaster.job_master import JobMaster
 from flintstream.jobmaster.registry import registry
 from flintstream.jobmaster.settings import JobSettings
+from flintstream.spark.ending import before_ending
 from flintstream.spark.session import get_or_create_session
 
 __all__ = ["JobSettings", "LocalJobClient", "submit"]
@@ -36,6 +40,7 @@ def submit(stream_graph: StreamGraph, settings: JobSettings) -> LocalJobClient:
         # Registered after Spark's own, so that it runs before: jobs end while there still is a Spark.
         atexit.unregister(_cancel_all)
         atexit.register(_cancel_all)
+        before_ending(_end_at_once)
     _running.add(master)
     master.start()
     registry.register(master)
@@ -50,6 +55,16 @@ def _cancel_all() -> None:
     for master in masters:
         master.join(10.0)
     registry.close()
+
+
+def _end_at_once() -> None:
+    """A signal ends this process: its slots on this machine go first, so that they do not write any more."""
+    registry.remove_files()
+    for master in list(_running):
+        pool = None if master.attempt is None else master.attempt.pool
+        for pid in [] if pool is None else pool.local_pids:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
 
 
 class LocalJobClient(JobClient):

@@ -22,6 +22,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
+from flintstream.common.owned_directories import owned_directory
 from flintstream.common.time import earliest
 from flintstream.runtime.activity import ActivityMonitor
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, RestoredOperators
@@ -236,7 +237,7 @@ class Slot:
         self, job: JobInfo, user_code: UserCode, operators: bytes, restored: RestoredOperators | None = None
     ) -> None:
         user_code.install(self._directory)
-        job = user_code.localised(job)
+        job = user_code.localised(job, self._directory)
         hosted: list[tuple[VertexDeployment, int]] = pickle.loads(operators)
         self._tasks = [Task(vertex, subtask, job, self._services, self._emit_row) for vertex, subtask in hosted]
         self._incremental = job.incremental_checkpoints
@@ -471,8 +472,10 @@ def main() -> None:
     import tempfile
 
     spec: SlotSpec = pickle.load(sys.stdin.buffer)
-    shared = spec.directory is not None and os.path.isdir(spec.directory)
-    directory = tempfile.mkdtemp(prefix=f"slot-{spec.slot}-", dir=spec.directory if shared else None)
+    if spec.directory is not None and os.path.isdir(spec.directory):
+        directory = tempfile.mkdtemp(prefix=f"slot-{spec.slot}-", dir=spec.directory)
+    else:
+        directory = str(owned_directory(prefix="flint-slot-"))
     try:
         try:
             control = connect(spec.driver, spec.credentials)

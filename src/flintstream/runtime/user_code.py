@@ -63,13 +63,11 @@ class UserCode:
         if self.main:
             register_main(self.main)
 
-    def localised(self, job: JobInfo) -> JobInfo:
-        """The job with its cached files where they are on this machine."""
+    def localised(self, job: JobInfo, directory: str) -> JobInfo:
+        """The job with its cached files where they are on this machine: below a directory, if they were sent along."""
         if not self.cached_files:
             return job
-        import tempfile
-
-        directory = tempfile.mkdtemp(prefix="cached-")
+        directory = os.path.join(directory, "cached")
         return replace(
             job,
             cached_files={name: self._placed(file, directory) for name, file in self.cached_files.items()},

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import DataFrame
 
 from flintstream.runtime.connections import Address, Credentials
@@ -55,7 +57,8 @@ class EpochRunner:
     def cancel(self) -> None:
         """Stops the epoch that runs, and any that would begin later; may be called from any thread."""
         context: Any = self._context
-        context._jsc.sc().cancelJobGroupAndFutureJobs(self._group, "the job has ended")
+        with suppress(Py4JNetworkError, OSError):  # Without a JVM nothing runs any more.
+            context._jsc.sc().cancelJobGroupAndFutureJobs(self._group, "the job has ended")
 
     def _frame(self, readers: Sequence[DataFrame]) -> DataFrame:
         """The epoch's plan. Without readers it never changes: it is analysed once, and planned anew from there."""

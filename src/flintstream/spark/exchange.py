@@ -57,7 +57,7 @@ class LevelTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
-        _freeze_once()
+        settle_worker()
         context: Any = TaskContext.get()
         slot = context.partitionId()
         epoch = int(context.getLocalProperty(EPOCH_PROPERTY))
@@ -72,19 +72,33 @@ class LevelTask:
                 raise sender.error
 
 
-_frozen = False
+_settled = False
 
 
-def _freeze_once() -> None:
-    """Takes what is loaded out of the collector's sight: PySpark's daemon collects everything after each task.
+def settle_worker() -> None:
+    """Makes a Python worker of Spark fit for task after task; once for each, in its first one."""
+    global _settled
+    if _settled:
+        return
+    _settled = True
+    _end_quietly_when_idle()
+    # PySpark's daemon collects everything after each task. With the modules of a worker that costs 30 ms and more.
+    gc.collect()
+    gc.freeze()
 
-    With the modules of a worker loaded, that costs 30 ms and more a task.
-    """
-    global _frozen
-    if not _frozen:
-        _frozen = True
-        gc.collect()
-        gc.freeze()
+
+def _end_quietly_when_idle() -> None:
+    """Lets an idle worker end when the JVM hangs up; PySpark would report it to the JVM, and print that it cannot."""
+    from pyspark import worker
+
+    main = worker.main
+
+    def main_unless_hung_up(infile: Any, outfile: Any) -> None:
+        if not infile.peek(1):
+            os._exit(0)
+        main(infile, outfile)
+
+    worker.main = main_unless_hung_up
 
 
 class _Sender(threading.Thread):

@@ -4,7 +4,8 @@ Starting is done once a process. What is set here and why:
 
 - the JVM only moves blocks, so its heap is small; the records live in Python;
 - it says nothing on stderr unless asked (``flint.spark.log-level``, ``FLINT_SPARK_LOG``);
-- it leaves nothing in the user's directory: all it writes goes to one temporary directory, removed at exit;
+- it leaves nothing in the user's directory: all it writes goes to one temporary directory, removed at exit, or by the
+  next start if the process was killed;
 - a local one listens on the loopback interface only, to those who know a random secret, and talks to Python over Unix
   sockets in a private directory;
 - what goes between machines is encrypted if the job wants that (``flint.network.encryption``).
@@ -21,6 +22,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +32,21 @@ from pyspark.sql import SparkSession
 
 from flintstream.common.environment_variables import environment_variables
 from flintstream.common.flint_options import SPARK_LOG_LEVEL
+from flintstream.common.owned_directories import owned_directory
 from flintstream.spark.encryption import check_encrypted, encrypting_settings, is_encrypted, require_package
+from flintstream.spark.ending import before_ending, handle_signals
 from flintstream.spark.java import create_launcher, find_java
+from flintstream.spark.jvm import broken_off_cleanly, end_of_jvm, forget_spark, hush, kill_jvm, let_go
 from flintstream.spark.refused_settings import REFUSED, SessionError, check_settings
 
 __all__ = [
     "SessionError",
+    "SparkLoss",
     "check_session",
     "get_or_create_session",
     "is_local",
     "job_session",
+    "loss_of",
     "session_like",
     "work_directory",
 ]
@@ -96,6 +103,30 @@ _JOB_SETTINGS = {
 
 _lock = threading.Lock()
 _work_directory: Path | None = None
+_own: _OwnSpark | None = None
+"""The Spark that this process has started for its jobs."""
+_once_own: set[SparkContext] = set()
+"""That one, and those before it that have died."""
+
+
+@dataclass(frozen=True)
+class SparkLoss:
+    """Nothing can run on a session any more."""
+
+    reason: str
+    replaceable: bool
+    """Whether there may be another: the session was ours, and nobody has stopped it on purpose."""
+
+
+@dataclass(frozen=True)
+class _OwnSpark:
+    """A Spark of our own."""
+
+    context: SparkContext
+    gateway: Any
+    directory: Path
+    may_be_killed: bool
+    """All that a local JVM leaves lies in its directory, unless it has an event log to finish."""
 
 
 def get_or_create_session(config: Mapping[str, str] | None = None) -> SparkSession:
@@ -111,6 +142,7 @@ def get_or_create_session(config: Mapping[str, str] | None = None) -> SparkSessi
     if is_encrypted(config):
         require_package()
     with _lock:
+        _forget_the_dead()
         spark = _existing_session()
         if spark is None:
             spark = _start_session(config)
@@ -149,9 +181,40 @@ def check_session(spark: SparkSession) -> None:
     check_settings({key: conf.get(key, "false") for key in REFUSED})
 
 
+def loss_of(spark: SparkSession) -> SparkLoss | None:
+    """Why nothing can run on a session any more; None if it can. Waits some seconds at most."""
+    context = spark.sparkContext
+    own = context in _once_own
+    if context is SparkContext._active_spark_context:
+        how = end_of_jvm(SparkContext._gateway)
+        return None if how is None else SparkLoss(f"Spark's JVM {how}", own)
+    if getattr(context, "_jsc", None) is None:
+        return SparkLoss("its Spark session was stopped", False)
+    # Another job has noticed it before, or the user's program has.
+    return SparkLoss("Spark's JVM has died", own)
+
+
 def is_local(spark: SparkSession) -> bool:
     """Says whether driver and executors are one process (``local``, ``local[4]``, not ``local-cluster``)."""
     return _is_local_master(spark.sparkContext.master)
+
+
+def _forget_the_dead() -> None:
+    """Makes room for a new JVM if that of our own session has died. What was the user's is never replaced."""
+    global _own
+    how = None if SparkContext._gateway is None else end_of_jvm(SparkContext._gateway)
+    if how is None:
+        return
+    context = SparkContext._active_spark_context
+    if context is not None and context not in _once_own:
+        raise SessionError(
+            f"Spark's JVM {how}, and with it the program's own Spark session: start the program again, or make a new "
+            "session before the next job."
+        )
+    forget_spark()
+    if _own is not None:
+        shutil.rmtree(_own.directory, ignore_errors=True)
+        _own = None
 
 
 def _existing_session() -> SparkSession | None:
@@ -168,15 +231,27 @@ def _start_session(config: Mapping[str, str]) -> SparkSession:
     check_settings(config)
     # A program that logs at INFO does not mean the connections to the JVM.
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    variables = _jvm_environment()
+    directory = _jvm_directory()
     builder = SparkSession.builder
-    for key, value in _settings(config, work_directory()).items():
+    for key, value in _settings(config, directory).items():
         builder = builder.config(key, value)
-    with environment_variables(variables):
+    with environment_variables(_jvm_environment(directory)), broken_off_cleanly():
         spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel(_log_level(config).upper())
-    atexit.register(_stop, spark, os.getpid())
+        spark.sparkContext.setLogLevel(_log_level(config).upper())
+        _own_it(spark, directory)
     return spark
+
+
+def _own_it(spark: SparkSession, directory: Path) -> None:
+    global _own
+    if not _once_own:  # Jobs, which end with the process too, end before their Spark: they come later.
+        atexit.register(_stop, os.getpid())
+        before_ending(_kill)
+    context = spark.sparkContext
+    keeps_log = _is_true(context.getConf().get("spark.eventLog.enabled"))
+    _own = _OwnSpark(context, SparkContext._gateway, directory, is_local(spark) and not keeps_log)
+    _once_own.add(context)
+    hush(context)
 
 
 def _settings(config: Mapping[str, str], work: Path) -> dict[str, str]:
@@ -219,14 +294,14 @@ def _log_level(config: Mapping[str, str]) -> str:
     return SPARK_LOG_LEVEL.parse(os.environ.get(LOG_LEVEL_VARIABLE) or _DEFAULT_LOG_LEVEL, f"${LOG_LEVEL_VARIABLE}")
 
 
-def _jvm_environment() -> dict[str, str]:
+def _jvm_environment(directory: Path) -> dict[str, str]:
     """Returns the environment variables with which PySpark starts its JVM."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started it already
         return {}
     return {
         # The malloc arenas of the JVM's many threads are a large part of its resident size.
         "MALLOC_ARENA_MAX": "2",
-        "JAVA_HOME": str(create_launcher(find_java(), work_directory() / "java")),
+        "JAVA_HOME": str(create_launcher(find_java(), directory / "java")),
         "SPARK_HOME": _find_spark_home(),
         "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS),
     }
@@ -242,39 +317,35 @@ def work_directory() -> Path:
     """Returns this process's private temporary directory, which is removed when the process exits."""
     global _work_directory
     if _work_directory is None or not _work_directory.is_dir():
-        _work_directory = Path(tempfile.mkdtemp(prefix="flint-"))
-        atexit.register(_remove, _work_directory, os.getpid())
+        _work_directory = owned_directory()
+        handle_signals()
     return _work_directory
 
 
-def _stop(spark: SparkSession, owner: int) -> None:
-    """Ends the JVM with its process, quickly and quietly.
+def _jvm_directory() -> Path:
+    """A new directory for all that a JVM writes."""
+    return Path(tempfile.mkdtemp(prefix="jvm-", dir=work_directory()))
 
-    Stopping a local Spark closes the sockets of its idle Python workers, which then print a traceback each.
-    All that a local JVM leaves lies in our directory, so it is killed, unless it has an event log to finish.
-    """
-    if os.getpid() != owner:  # a forked child inherits the handler, and must not stop its parent's Spark
-        return
-    process = getattr(SparkContext._gateway, "proc", None)
-    if process is not None and process.poll() is not None:
+
+def _stop(owner: int) -> None:
+    """Ends the JVM with its process, quickly and quietly: stopping a Spark takes seconds, and its workers complain."""
+    if (
+        os.getpid() != owner or _own is None
+    ):  # a forked child inherits the handler, and must not stop its parent's Spark
         return
     with suppress(Exception):  # this process ends anyway
-        context = spark.sparkContext
-        keeps_log = _is_true(context.getConf().get("spark.eventLog.enabled"))
-        if process is None or keeps_log or not is_local(spark):
-            spark.stop()
-        else:
-            if context._accumulatorServer is not None:  # it would print that its connection is gone
-                context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
-            gateway: Any = SparkContext._gateway
-            gateway._gateway_client.is_connected = False  # finalizers would print that nobody listens to them
-            process.kill()
-            process.wait(timeout=10)
+        if _own.may_be_killed:
+            let_go(_own.gateway)
+        if not _kill() and end_of_jvm(_own.gateway) is None:
+            _own.context.stop()
 
 
-def _remove(directory: Path, owner: int) -> None:
-    if os.getpid() == owner:
-        shutil.rmtree(directory, ignore_errors=True)
+def _kill() -> bool:
+    process = None if _own is None else getattr(_own.gateway, "proc", None)
+    if _own is None or process is None or not _own.may_be_killed:
+        return False
+    kill_jvm(process)
+    return True
 
 
 def _master_of_environment() -> str | None:

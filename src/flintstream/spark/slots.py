@@ -27,8 +27,9 @@ from flintstream.runtime.protocol import LOOK, Activity, DataReady, Registration
 from flintstream.runtime.reception import MOST_WAITING
 from flintstream.runtime.slot import SlotSpec
 from flintstream.spark.encryption import new_credentials
+from flintstream.spark.exchange import settle_worker
 from flintstream.spark.outbox import Outbox
-from flintstream.spark.session import is_local
+from flintstream.spark.session import is_local, work_directory
 from flintstream.spark.shipping import ship_package
 from flintstream.spark.slot_process import describe_exit, exit_status, start_slot
 from flintstream.spark.timeouts import SlotTimeouts
@@ -119,7 +120,7 @@ class SlotPool:
         self._interrupted = False
         self._last_beat: float | None = None
         self.local = is_local(spark)
-        self._directory = tempfile.mkdtemp(prefix="flint-")
+        self._directory = tempfile.mkdtemp(prefix="slots-", dir=work_directory())
         self._listener: ConnectionListener | None = None
 
     # --- start and end ---
@@ -291,6 +292,13 @@ class SlotPool:
         """The slots, by number."""
         return [self._slots[slot] for slot in sorted(self._slots)]
 
+    @property
+    def local_pids(self) -> list[int]:
+        """The processes of the slots that run on this machine now."""
+        if self._closing or not self.local:
+            return []
+        return [handle.pid for handle in list(self._slots.values())]
+
     def call(self, slot: int, name: str, timeout: float | None = None, **arguments: Any) -> Any:
         """Calls one slot and waits for its reply; `timeout` as in `call_all`."""
         return self._replies_to(name, {slot: self._send(slot, name, arguments)}, timeout)[0]
@@ -449,6 +457,7 @@ def _start_slots(
     python_executable: str | None, directory: str | None, groups: Iterable[list[tuple[int, bytes]]]
 ) -> Iterator[tuple[int, int]]:
     """Runs in a Spark task: starts slot processes that outlive it, and gives the id of each."""
+    settle_worker()
     for specs in groups:
         for slot, spec in specs:
             yield slot, start_slot(spec, slot, python_executable, directory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -17,10 +18,16 @@ from flintstream.jobmaster.job_master import JobMaster
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.runtime.checkpoint.metadata import CorruptCheckpointError
 from flintstream.runtime.faults import Fault
+from flintstream.spark.session import SparkLoss
 from flintstream.spark.slots import SlotError
 
 from ..graph.programs import execution_graph, sink, source
 from .checkpoints.test_restore import program, savepoint
+
+
+@pytest.fixture(autouse=True)
+def spark_lives(monkeypatch):
+    monkeypatch.setattr(module, "loss_of", lambda spark: None)
 
 
 def make_master(**configuration: str) -> JobMaster:
@@ -274,3 +281,60 @@ def test_a_savepoint_that_is_being_taken_has_its_own_deadline(tmp_path):
     request.begun.set()
     master._expire(request)
     assert not wanted.done()
+
+
+# --- Spark dies ---
+
+
+def lose_spark(master: JobMaster, monkeypatch: Any, loss: SparkLoss) -> tuple[list[Any], BaseException | None]:
+    """Runs a job whose first Spark is lost in the first attempt; gives the sessions it had, and its failure."""
+    sessions: list[Any] = []
+    monkeypatch.setattr(module, "loss_of", lambda spark: None if spark == "new" else loss)
+    monkeypatch.setattr(module, "get_or_create_session", lambda configuration: "new")
+
+    class Attempt:
+        accumulators: ClassVar[dict[str, Any]] = {}
+
+        def __init__(self, job_id: str, number: int, graph: Any, deployment: Any, settings: Any, spark: Any, *_: Any):
+            sessions.append(spark)
+
+        def start(self, restored: Any) -> None:
+            if sessions[-1] != "new":
+                raise ConnectionRefusedError("Connection refused")
+
+        def run(self) -> None: ...
+
+        def finish(self) -> None: ...
+
+        def release(self, finished: bool) -> None: ...
+
+    monkeypatch.setattr(module, "JobAttempt", Attempt)
+    master.start()
+    failure = master.result.exception(60)
+    master.join()
+    return sessions, failure
+
+
+def restarting() -> JobMaster:
+    return make_master(**{"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "1 ms"})
+
+
+def test_a_job_whose_own_spark_has_died_goes_on_with_another(monkeypatch, caplog):
+    loss = SparkLoss("Spark's JVM (process 7) was killed by SIGKILL", replaceable=True)
+    assert lose_spark(restarting(), monkeypatch, loss) == ([None, "new"], None)
+    assert "Spark's JVM (process 7) was killed by SIGKILL" in caplog.text
+
+
+def test_a_session_that_is_the_programs_own_is_not_replaced(monkeypatch):
+    loss = SparkLoss("Spark's JVM (process 7) was killed by SIGKILL", replaceable=False)
+    sessions, failure = lose_spark(restarting(), monkeypatch, loss)
+    assert sessions == [None]
+    assert "was killed by SIGKILL, and with it the program's own Spark session: start the program again" in str(failure)
+
+
+def test_a_dataframe_is_lost_with_its_spark(monkeypatch):
+    master = restarting()
+    next(iter(master._graph.job_graph.nodes.values())).source = SimpleNamespace(frame="a DataFrame")
+    sessions, failure = lose_spark(master, monkeypatch, SparkLoss("Spark's JVM has died", replaceable=True))
+    assert sessions == [None]
+    assert "with it the DataFrame of source" in str(failure)

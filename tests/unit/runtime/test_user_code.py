@@ -161,7 +161,7 @@ class TestPythonFiles:
         file = tmp_path / "words.txt"
         file.write_text("a b")
         code = UserCode(cached_files={"words": ship_file(str(file), "register_cached_file", same_machine)})
-        job = code.localised(JobInfo("0" * 32, "test"))
+        job = code.localised(JobInfo("0" * 32, "test"), str(tmp_path / "slot"))
         assert Path(job.cached_files["words"]).read_text() == "a b"
         assert (job.cached_files["words"] == str(file)) is same_machine
 

@@ -113,10 +113,10 @@ def test_is_local(master: str, local: bool) -> None:
     assert is_local(FakeSession(master)) is local
 
 
-def test_a_jvm_that_spark_submit_has_started_needs_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jvm_that_spark_submit_has_started_needs_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setenv("PATH", "")
-    assert session._jvm_environment() == {}
+    assert session._jvm_environment(tmp_path) == {}
 
 
 # --- authentication and encryption ---
