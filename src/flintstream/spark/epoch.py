@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JNetworkError
 from pyspark.sql import DataFrame
 
 from flintstream.runtime.connections import Address, Credentials
 from flintstream.spark.exchange import EPOCH_PROPERTY, ROW_SCHEMA, LevelTask
+from flintstream.spark.jvm import cancel_jobs
 from flintstream.spark.plans import frame_of_plan, in_session
 from flintstream.spark.session import job_session
 
@@ -56,9 +55,7 @@ class EpochRunner:
 
     def cancel(self) -> None:
         """Stops the epoch that runs, and any that would begin later; may be called from any thread."""
-        context: Any = self._context
-        with suppress(Py4JNetworkError, OSError):  # Without a JVM nothing runs any more.
-            context._jsc.sc().cancelJobGroupAndFutureJobs(self._group, "the job has ended")
+        cancel_jobs(self._context, self._group, "the job has ended")
 
     def _frame(self, readers: Sequence[DataFrame]) -> DataFrame:
         """The epoch's plan. Without readers it never changes: it is analysed once, and planned anew from there."""

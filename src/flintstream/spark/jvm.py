@@ -17,10 +17,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
-__all__ = ["broken_off_cleanly", "end_of_jvm", "forget_spark", "hush", "kill_jvm", "let_go"]
+__all__ = ["broken_off_cleanly", "cancel_jobs", "end_of_jvm", "forget_spark", "hush", "kill_jvm", "let_go"]
 
 _WAIT_SECONDS = 10.0
 _CONNECT_SECONDS = 2.0
@@ -106,6 +107,14 @@ def _children(pid: int) -> list[int]:
     return found
 
 
+def cancel_jobs(context: SparkContext, group: str, why: str) -> None:
+    """Ends the Spark jobs of a group, and those that would begin later; may be called from any thread."""
+    java_context: Any = context._jsc
+    if java_context is not None:
+        with suppress(Py4JNetworkError, OSError):  # Without a JVM nothing runs any more.
+            java_context.sc().cancelJobGroupAndFutureJobs(group, why)
+
+
 def end_of_jvm(gateway: Any) -> str | None:
     """How the JVM behind PySpark's gateway has ended, in words that go behind its name; None while it lives."""
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
@@ -161,7 +170,7 @@ def hush(context: SparkContext) -> None:
         handle_error = type(server).handle_error
 
         def handle(request: Any, address: Any) -> None:
-            if not isinstance(sys.exc_info()[1], EOFError):
+            if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
                 handle_error(server, request, address)
 
         server.handle_error = handle

@@ -28,6 +28,7 @@ from flintstream.runtime.reception import MOST_WAITING
 from flintstream.runtime.slot import SlotSpec
 from flintstream.spark.encryption import new_credentials
 from flintstream.spark.exchange import settle_worker
+from flintstream.spark.jvm import cancel_jobs
 from flintstream.spark.outbox import Outbox
 from flintstream.spark.session import is_local, work_directory
 from flintstream.spark.shipping import ship_package
@@ -149,8 +150,7 @@ class SlotPool:
 
     def _cancel_start(self) -> None:
         """Ends the stage that starts slots, and what runs behind it on the same thread before the first epoch."""
-        context: Any = self._spark.sparkContext
-        context._jsc.sc().cancelJobGroupAndFutureJobs(self._group, "the slots are not needed any more")
+        cancel_jobs(self._spark.sparkContext, self._group, "the slots are not needed any more")
 
     def _wait_for_calls(self, pids: dict[int, int], deadline: float) -> None:
         """Waits until each slot has called back; on this machine, no longer than its process lives."""
