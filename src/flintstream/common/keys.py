@@ -3,9 +3,6 @@
 Equal keys have equal bytes on every machine and in every run, and keys that differ have different bytes. So
 the encoding never uses ``hash()`` or pickle. Numbers that are equal in Python (``1 == 1.0 == True ==
 Decimal(1)``) are one key, and a named tuple is the tuple it equals.
-
-Two kinds of keys are known by their value although Python's dicts would not find them again: lists, and NaN, which does not
-equal itself. :func:`canonical_key` puts in their place what dicts do find, as Flink's state does.
 """
 
 from __future__ import annotations
@@ -25,13 +22,11 @@ from types import FunctionType
 from typing import Any
 from uuid import UUID
 
+from .canonical_keys import NAN, BytesKey, DictKey, ListKey, SetKey
 from .time import Instant
-from .types import Row, make_row
+from .types import Row
 
 __all__ = [
-    "NAN",
-    "ListKey",
-    "canonical_key",
     "default_max_parallelism",
     "key_bytes",
     "key_group",
@@ -62,51 +57,6 @@ _newobj: Any = copyreg.__newobj__  # type: ignore[attr-defined]
 _Normaliser = Callable[[Any], Any]
 
 
-class _NaN(float):
-    def __reduce__(self) -> str:
-        return "NAN"
-
-
-NAN: float = _NaN("nan")
-"""The NaN of keys: one object in each process, also behind pickle. A dict finds an object that is itself, equal or not."""
-
-
-class ListKey(list[Any]):
-    """A list as a key, or inside of one: equal to any list with the same elements, and not to be changed."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(tuple(self))
-
-
-def canonical_key(key: Any) -> Any:
-    """The key with lists as :class:`ListKey` and NaN as :data:`NAN`, also inside tuples, rows and frozensets.
-
-    Example::
-
-        >>> canonical_key(("a", float("nan"))) == canonical_key(("a", float("nan")))
-        True
-    """
-    kind = type(key)
-    if _is_nan(key):
-        return NAN
-    if kind is list:
-        return ListKey(map(canonical_key, key))
-    if kind is tuple or kind is frozenset:
-        return kind(map(canonical_key, key))
-    if kind is Row:
-        return make_row([canonical_key(part) for part in key._values], key._fields, key._row_kind)
-    if isinstance(key, tuple) and hasattr(kind, "_make"):
-        return kind._make(map(canonical_key, key))  # a named tuple stays one
-    return key
-
-
-def _is_nan(key: Any) -> bool:
-    if isinstance(key, Decimal):
-        return key.is_nan()
-    is_float = isinstance(key, float) or getattr(getattr(key, "dtype", None), "kind", "") == "f"
-    return is_float and getattr(key, "ndim", 0) == 0 and bool(key != key)
-
-
 def key_bytes(key: Any) -> bytes:
     """The canonical bytes of a key.
 
@@ -114,10 +64,10 @@ def key_bytes(key: Any) -> bytes:
 
         >>> key_bytes(("a", 1)) == key_bytes(("a", 1.0)) == key_bytes(("a", True))
         True
-        >>> key_bytes({})
+        >>> key_bytes(range(2))
         Traceback (most recent call last):
         ...
-        TypeError: A key cannot be or contain a dict (here {}): use a tuple of its items, or a Row, instead.
+        TypeError: A key cannot be or contain a range (here range(0, 2)): use a tuple instead.
     """
     kind = type(key)
     if kind is int or kind is str:
@@ -252,7 +202,7 @@ def _int(key: Any) -> int:
 def _float(key: float) -> Any:
     if key != key and key is not NAN:
         raise TypeError(
-            "A key cannot be or contain this NaN: NaN is a key by itself, in a tuple, a list, a Row and a frozenset only."
+            "A key cannot be or contain this NaN: NaN is a key by itself and in tuples, Rows and collections only."
         )
     key = float.__float__(key)
     return int(key) if key.is_integer() else key  # also -0.0, which equals 0.0
@@ -296,7 +246,11 @@ def _list(key: ListKey) -> list[Any]:
     return ["list", *map(_normal, key)]
 
 
-def _frozenset(key: frozenset[Any]) -> list[Any]:
+def _dict(key: DictKey) -> list[Any]:
+    return ["dict", *sorted(marshal.dumps(_tuple(item), _VERSION) for item in key.items())]
+
+
+def _frozenset(key: frozenset[Any] | SetKey) -> list[Any]:
     return ["frozenset", *sorted(marshal.dumps(_normal(item), _VERSION) for item in key)]
 
 
@@ -343,6 +297,9 @@ _NORMALISERS: dict[type, _Normaliser] = {
     tuple: _tuple,
     frozenset: _frozenset,
     ListKey: _list,
+    DictKey: _dict,
+    SetKey: _frozenset,
+    BytesKey: bytes,
     Row: _row,
     Decimal: _ratio,
     Fraction: _ratio,

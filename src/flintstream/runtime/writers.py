@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
-from flintstream.common.keys import canonical_key, key_bytes, subtasks
+from flintstream.common.canonical_keys import canonical_key
+from flintstream.common.keys import key_bytes, subtasks
 from flintstream.graph.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -188,10 +190,9 @@ class Routes:
         if self._overrun:
             return subtasks(keys, self._max_parallelism, self._parallelism)
         known = self._known
-        try:
+        with suppress(KeyError):
             return [known[key] for key in keys]
-        except KeyError:
-            return self._learn(keys)
+        return self._learn(keys)
 
     def _learn(self, keys: list[Any]) -> list[int]:
         targets = subtasks(keys, self._max_parallelism, self._parallelism)
@@ -234,12 +235,7 @@ class KeyGroupWriter(Writer):
                 keys = self._key_type.coerce(keys)
             except Exception as error:
                 raise user_fault(error, *self._place) from error
-        try:
-            targets = self._routes.targets(keys)
-        except Exception:
-            # Seldom, and so without cost elsewhere: a list, a NaN, or what can be no key.
-            keys = [canonical_key(key) for key in keys]
-            targets = self._targets(keys, batch.values)
+        keys, targets = self._route(keys, batch.values)
         buffers = self._buffers
         if len(buffers) == 1:
             buffers[0].extend(Batch(batch.values, batch.timestamps, keys))
@@ -258,11 +254,17 @@ class KeyGroupWriter(Writer):
         for buffer in buffers:
             buffer.cut()
 
-    def _targets(self, keys: list[Any], values: list[Any]) -> list[int]:
+    def _route(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], list[int]]:
+        """The keys as they travel, and the target of each."""
+        with suppress(Exception):
+            return keys, self._routes.targets(keys)
+        # There is a list or a NaN among them, or what cannot be a key: seldom, so that others have no cost of it.
+        keys = [canonical_key(key) for key in keys]
         try:
-            return self._routes.targets(keys)
+            return keys, self._routes.targets(keys)
         except Exception as error:
-            raise self._key_fault(keys, values, error) from error
+            failed = error
+        raise self._key_fault(keys, values, failed)
 
     def _key_fault(self, keys: list[Any], values: list[Any], error: Exception) -> UserCodeError:
         """What is wrong with the first bad key: its encoding says it better than a dict, which finds it unhashable."""

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from flintstream.common.keys import canonical_key, key_group, subtask_for_group
+from flintstream.common.canonical_keys import canonical_key
+from flintstream.common.keys import key_group, subtask_for_group
 from flintstream.runtime.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.block import Control, EndOfInput, Idleness, PlacedControl, Watermark, encode_block
 from flintstream.runtime.context import JobInfo

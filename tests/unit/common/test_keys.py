@@ -19,10 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flintstream.common import Instant, Row, RowKind
+from flintstream.common.canonical_keys import ListKey, canonical_key
 from flintstream.common.keys import (
     SMALL_BLOCK,
-    ListKey,
-    canonical_key,
     default_max_parallelism,
     key_bytes,
     key_group,
@@ -188,6 +187,9 @@ def test_what_cannot_be_a_key_is_refused_in_words(key: Any, words: str) -> None:
         lambda nan: [nan(), [1]],
         lambda nan: Row([nan()], 2),
         lambda nan: frozenset((nan(), "a")),
+        lambda nan: {"a": nan(), "b": [1]},
+        lambda nan: {nan(), (1,)},
+        lambda nan: bytearray(b"a"),
     ],
 )
 def test_nan_and_lists_are_known_by_their_value(make: Any) -> None:
@@ -198,8 +200,24 @@ def test_nan_and_lists_are_known_by_their_value(make: Any) -> None:
     assert len({key_bytes(each) for each in copies}) == 1
 
 
+def test_collections_equal_what_they_equal_in_python() -> None:
+    pairs = [
+        ({"a": 1, "b": 2}, {"b": 2.0, "a": True}),
+        ({1, 2}, frozenset((2, 1))),
+        (bytearray(b"a"), b"a"),
+        ([1, "a"], [True, "a"]),
+    ]
+    for one, other in pairs:
+        assert canonical_key(one) == canonical_key(other)
+        assert hash(canonical_key(one)) == hash(canonical_key(other))
+        assert key_bytes(canonical_key(one)) == key_bytes(canonical_key(other))
+
+
 def test_a_list_is_no_tuple() -> None:
-    keys = [canonical_key(key) for key in ([], (), [1], (1,), [[1]], [(1,)], (ListKey([1]),), "[1]", ["list", 1])]
+    keys = [
+        canonical_key(key)
+        for key in ([], (), [1], (1,), [[1]], [(1,)], (ListKey([1]),), "[1]", ["list", 1], {}, {1: 2}, [(1, 2)])
+    ]
     assert len(set(keys)) == len({key_bytes(key) for key in keys}) == len(keys)
 
 

@@ -9,7 +9,8 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Any
 
-from flintstream.common.keys import canonical_key, key_bytes
+from flintstream.common.canonical_keys import canonical_key
+from flintstream.common.keys import key_bytes
 from flintstream.runtime.detach import PLAIN, is_plain
 from flintstream.runtime.state.rocksdb_cache import GONE, EntryCache, Keys
 from flintstream.runtime.state.rocksdb_codec import EntryCodec, encode_numbers, parts_prefix
