@@ -126,7 +126,7 @@ class Slot:
         """Takes in a Spark task; the processing thread serves it when its turn comes."""
         try:
             # Nobody else waits for a task that says nothing: this thread is its own.
-            if not (getattr(connection, "buffered", False) or connection.poll(_HELLO_SECONDS)):
+            if not connection.poll(_HELLO_SECONDS):
                 raise TimeoutError(f"a Spark task has not said within {_HELLO_SECONDS:g} s what it wants")
             hello = connection.recv()
         except (EOFError, OSError):

@@ -41,6 +41,9 @@ class TlsConnection(Connection):
         with self._session_lock:
             return self._session.pending() > 0 or self._received.pending > 0
 
+    def _poll(self, timeout: float | None) -> bool:
+        return self.buffered or super()._poll(timeout)  # type: ignore[misc]
+
     def _shake_hands(self) -> None:
         while True:
             try:

@@ -6,6 +6,7 @@ import os
 import pickle
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -116,6 +117,15 @@ def test_messages_that_came_together_are_all_found(pair):
         assert wait([far], LONG)
         found += received(far)
     assert found == list(range(200))
+
+
+def test_a_message_that_came_with_another_is_found_by_a_look_too(pair):
+    near, far = pair
+    assert not far.poll()
+    near._send(struct.pack("!i5si6s", 5, b"first", 6, b"second"))  # Two messages in one piece.
+    assert far.poll(LONG) and far.recv_bytes() == b"first"
+    assert far.poll(LONG) and far.recv_bytes() == b"second"
+    assert not far.poll()
 
 
 def test_a_peer_that_hangs_up_is_noticed(pair):
