@@ -130,8 +130,7 @@ class EnvironmentSettings:
 
     def _spark_master(self) -> str:
         """The master that the job will run on: that of a Spark that runs already, else the configured one."""
-        context_class = getattr(sys.modules.get("pyspark"), "SparkContext", None)
-        context = getattr(context_class, "_active_spark_context", None)
+        context = running_spark()
         if context is not None:
             return str(context.master)
         variables = (os.environ.get(name) for name in _MASTER_VARIABLES)
@@ -353,6 +352,12 @@ class EnvironmentSettings:
     def add_classpaths(self, *classpaths: str) -> None:
         """Kept for programs that call it: Flink's jars are not used, since connectors here are not Java."""
         _warn_of_jars("add_classpaths", classpaths)
+
+
+def running_spark() -> Any:
+    """The SparkContext of this process; None as long as there is none. Does not load PySpark."""
+    context_class = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    return getattr(context_class, "_active_spark_context", None)
 
 
 def effective_configuration(given: Configuration | None) -> Configuration:

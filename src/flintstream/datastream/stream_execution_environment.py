@@ -14,7 +14,7 @@ from flintstream.common.typeinfo import TypeInformation, Types
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.connectors.base import Source
 from flintstream.datastream.data_stream import DataStream, check_watermark_strategy
-from flintstream.datastream.environment_settings import EnvironmentSettings, effective_configuration
+from flintstream.datastream.environment_settings import EnvironmentSettings, effective_configuration, running_spark
 from flintstream.datastream.execution_mode import RuntimeExecutionMode
 from flintstream.datastream.io_functions import ParallelSourceFunction, SourceFunction, declared_type
 from flintstream.datastream.settings import declared_output_type
@@ -267,7 +267,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             raise SystemExit(0)
         from flintstream.jobmaster.progress import starting_spark
 
-        with starting_spark(settings.job_name, settings.show_progress):
+        with starting_spark(settings.job_name, settings.show_progress and running_spark() is None):
             # Loads PySpark, which takes its time.
             from flintstream.jobmaster.submission import submit
 
