@@ -493,14 +493,14 @@ class JobAttempt:
 
     # --- slots ---
 
-    def _waiting(self, work: str) -> AbstractContextManager[None]:
+    def _waiting(self, work: str, delays_checkpoints: bool = True) -> AbstractContextManager[None]:
         """While this thread waits for slots, the watchdog looks after them."""
-        return nullcontext() if self.watchdog is None else self.watchdog.waiting(work)
+        return nullcontext() if self.watchdog is None else self.watchdog.waiting(work, delays_checkpoints)
 
     def _call(self, name: str, arguments: Any = None) -> list[Any]:
         assert self.pool is not None
         try:
-            with self._waiting(f"the call '{name}'"):
+            with self._waiting(f"the call '{name}'", name not in ("deploy", "close")):
                 return self.pool.call_all(name, arguments)
         except SlotError as error:
             raise self._cause_of(error) from error

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator
@@ -39,7 +40,7 @@ class Slots(Protocol):
 
 
 class Diagnosis:
-    """What the slots do, the most suspicious one first: one that does not answer, or has been at the same for longest.
+    """What the slots do, the most suspicious one first.
 
     `thread` is the one that waits for them: where none is at work, it may be what hangs.
     """
@@ -47,7 +48,7 @@ class Diagnosis:
     def __init__(self, slots: Slots, thread: int | None = None) -> None:
         looked = slots.look().items()
         suspects = [each for each in looked if each[1] is None or each[1].work is not None]
-        suspects.sort(key=lambda each: float("-inf") if each[1] is None else -each[1].seconds)
+        suspects.sort(key=_suspicion)
         self.suspects = suspects
         self._told = [slots.describe(each) for each in suspects]
         self._driver_stack = stack_of(frame_of(thread)) if thread is not None else ""
@@ -69,6 +70,16 @@ class Diagnosis:
         return Fault(activity.operator, activity.subtask, None, activity.stacks(), text)
 
 
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What the job's thread waits for."""
+
+    name: str
+    since: float
+    delays_checkpoints: bool
+    """Not while operators are opened, as long as a restore may take, nor while they are closed: none is to be taken then."""
+
+
 class Watchdog:
     """A thread of one attempt. `on_failure` is called with the fault for which the attempt has to end."""
 
@@ -85,7 +96,7 @@ class Watchdog:
         self._coordinator = coordinator
         self._timeouts = timeouts
         self._on_failure = on_failure
-        self._work: tuple[str, float] | None = None
+        self._work: _Work | None = None
         self._thread: int | None = None
         self._next_report = timeouts.report_after
         self._next_beat = 0.0
@@ -102,14 +113,14 @@ class Watchdog:
         self._ended.set()
 
     @contextmanager
-    def waiting(self, work: str) -> Iterator[None]:
+    def waiting(self, name: str, delays_checkpoints: bool = True) -> Iterator[None]:
         """While the job's thread waits for slots; what is begun within it belongs to it."""
         if self._work is not None:
             yield
             return
         self._next_report = self._timeouts.report_after
         self._thread = threading.get_ident()
-        self._work = (work, time.monotonic())
+        self._work = _Work(name, time.monotonic(), delays_checkpoints)
         try:
             yield
         finally:
@@ -131,8 +142,9 @@ class Watchdog:
             self._slots.beat()
         self._expire_checkpoints(work is not None)
         if work is not None:
-            self._expire_due(*work)
-            self._report(*work)
+            if work.delays_checkpoints:
+                self._expire_due(work)
+            self._report(work)
 
     def _expire_checkpoints(self, waiting: bool) -> None:
         """Those on their way. If the job's thread does not wait for slots, it takes the outcome itself."""
@@ -143,19 +155,20 @@ class Watchdog:
             if waiting and not outcome.tolerated:
                 self._fail(f"{outcome.pending.kind} has timed out", diagnosis)
 
-    def _expire_due(self, work: str, since: float) -> None:
+    def _expire_due(self, work: _Work) -> None:
         """The one that is due and cannot begin."""
-        if not self._coordinator.is_overdue(since):
+        if not self._coordinator.is_overdue(work.since):
             return
         diagnosis = Diagnosis(self._slots, self._thread)
-        tolerated = self._coordinator.miss()
-        if tolerated:
+        if self._work is not work:
+            return  # It has ended at last.
+        if self._coordinator.miss():
             _log.warning("job '%s': %s: %s", self._job_name, self._not_begun(work), diagnosis)
         else:
             self._fail(self._not_begun(work), diagnosis)
 
-    def _not_begun(self, work: str) -> str:
-        return f"a checkpoint could not begin for {self._coordinator.settings.timeout:g} s, since {work} has not ended"
+    def _not_begun(self, work: _Work) -> str:
+        return f"a checkpoint could not begin for {self._coordinator.settings.timeout:g} s, since {work.name} has not ended"
 
     def _fail(self, what: str, diagnosis: Diagnosis) -> None:
         self._on_failure(diagnosis.fault(f"{what}, and no more failures are tolerated"))
@@ -163,11 +176,19 @@ class Watchdog:
     def explain(self) -> str:
         """What the job's thread waits for, and what the slots do meanwhile."""
         work = self._work
-        return "" if work is None else f"{work[0]} has not ended: {Diagnosis(self._slots, self._thread)}"
+        return "" if work is None else f"{work.name} has not ended: {Diagnosis(self._slots, self._thread)}"
 
-    def _report(self, work: str, since: float) -> None:
-        waited = time.monotonic() - since
+    def _report(self, work: _Work) -> None:
+        waited = time.monotonic() - work.since
         if waited >= self._next_report:
             self._next_report = 2 * waited
             diagnosis = Diagnosis(self._slots, self._thread)
-            _log.warning("job '%s': %s has taken %.0f s so far: %s", self._job_name, work, waited, diagnosis)
+            _log.warning("job '%s': %s has taken %.0f s so far: %s", self._job_name, work.name, waited, diagnosis)
+
+
+def _suspicion(looked: tuple[int, Activity | None]) -> tuple[int, float]:
+    """The least first: one that does not answer, then one within an operator; of those, what has lasted longest."""
+    activity = looked[1]
+    if activity is None:
+        return 0, 0.0
+    return (2 if activity.operator is None else 1), -activity.seconds

@@ -176,7 +176,7 @@ class Slot:
             while self._driver_is_there():
                 for message in received(self._control):
                     if isinstance(message, Request) and message.call == LOOK:
-                        self._tell(Reply(message.number, self._activity.look()))
+                        self._tell_activity(message)
                     else:
                         self._work.put(message)
         except (EOFError, OSError):
@@ -190,6 +190,13 @@ class Slot:
             sys.stderr.flush()
             self._remove_files()
             os._exit(0)
+
+    def _tell_activity(self, request: Request) -> None:
+        try:
+            reply = Reply(request.number, self._activity.look())
+        except Exception as error:  # Whatever is on that stack: this thread must go on.
+            reply = Reply(request.number, fault=engine_fault(error))
+        self._tell(reply)
 
     def _driver_is_there(self) -> bool:
         """Waits for the next word of the driver; false if there is none for too long.
@@ -207,7 +214,8 @@ class Slot:
         shutil.rmtree(self._directory, ignore_errors=True)
         if isinstance(self._spec.driver, str) and self._spec.directory is not None:
             left = os.listdir(self._spec.directory) if os.path.isdir(self._spec.directory) else []
-            if left == [os.path.basename(self._spec.driver)]:
+            # Beside the driver's socket, the shells of slots that have ended before leave their exit status.
+            if all(name == os.path.basename(self._spec.driver) or name.startswith("exit-") for name in left):
                 shutil.rmtree(self._spec.directory, ignore_errors=True)
 
     def _tell(self, message: Any) -> None:

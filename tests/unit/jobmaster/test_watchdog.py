@@ -98,6 +98,12 @@ class TestReports:
         played.activities = {0: IDLE, 1: IDLE}
         assert "Spark has not started the tasks" in str(Diagnosis(played))
 
+    def test_begin_with_the_most_suspicious_slot(self, make):
+        played = make()
+        waits_for_input = Activity("processing epoch 3", 100.0)
+        played.activities = {0: waits_for_input, 1: STUCK, 2: None}
+        assert [slot for slot, _ in Diagnosis(played).suspects] == [2, 1, 0]
+
     def test_show_where_the_driver_waits_when_no_slot_is_at_work(self, make, caplog):
         played = make(interval=None)
         played.activities = {0: IDLE}
@@ -141,6 +147,23 @@ class TestCheckpointsThatCannotBegin:
 
     def test_are_none_while_the_job_is_idle(self, played):
         played.later(1000)
+        assert played.faults == []
+
+    def test_are_none_while_operators_are_opened_however_long_a_restore_takes(self, played):
+        with played.watchdog.waiting("the call 'deploy'", delays_checkpoints=False):
+            played.later(1000)
+        assert played.faults == []
+
+    def test_are_none_if_the_work_has_ended_while_the_slots_were_asked(self, played):
+        with played.watchdog.waiting("epoch 3"):
+            look = played.look
+
+            def slowly() -> dict[int, Activity | None]:
+                played.watchdog._work = None
+                return look()
+
+            played.look = slowly
+            played.later(70)
         assert played.faults == []
 
     def test_are_none_without_checkpoints(self, make):
