@@ -8,7 +8,7 @@ PY := $(VENV)/bin/python
 FIND_PYTHON = for p in $(PYTHON) python3.11 python3.12 python3.10 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1 && { echo $$p; break; }; done
 
-.PHONY: help demo test test-unit faults bench lint format clean venv
+.PHONY: help demo test test-unit faults soak bench lint format clean venv
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,6 +39,9 @@ test-unit: $(STAMP) ## the tests that need no Spark
 
 faults: $(STAMP) ## jobs hurt at random for up to 15 minutes; FLINT_FAULT_SEED=<seed> FLINT_FAULT_ROUNDS=1 hurts one again
 	FLINT_FAULT_ROUNDS=$${FLINT_FAULT_ROUNDS:-32} $(PY) -m pytest -q -s tests/faults/test_hurts.py $(ARGS)
+
+soak: $(STAMP) ## a job watched for FLINT_SOAK_MINUTES (30): memory, descriptors, files and epochs must be flat
+	$(PY) -m bench.soak $(ARGS)
 
 bench: $(STAMP) ## ratios against peers and the bare Python loop
 	$(PY) -m bench $(ARGS)
