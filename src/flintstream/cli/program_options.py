@@ -46,10 +46,10 @@ class ProgramCommand(click.Command):
             raise click.UsageError(
                 f"No such option: {args[end]}." + "".join(f" Did you mean {name}?" for name in close), ctx
             )
-        rest = args[end:]
-        if rest[:1] == ["--"]:
-            rest = rest[1:]
-        return super().parse_args(ctx, [*args[:end], "--", *rest])
+        if end < len(args):
+            rest = args[end + 1 :] if args[end] == "--" else args[end:]
+            args = [*args[:end], "--", *rest]
+        return super().parse_args(ctx, args)
 
     def _own_options(self, ctx: click.Context, args: Sequence[str]) -> tuple[int, bool]:
         """How many of the words are the command's own, and whether they name the program."""
@@ -58,10 +58,8 @@ class ProgramCommand(click.Command):
         while index < len(args):
             word = args[index]
             name = word.partition("=")[0] if word.startswith("--") else word
-            if name not in options and word[:2] == "-D":
-                name = "-D"
-            elif name not in options and word[:2] in ("-p", "-s") and word[2:3].isdigit():
-                name = word[:2]
+            if name not in options and (word[:2] in ("-D", "-s") or (word[:2] == "-p" and word[2:].isdigit())):
+                name = word[:2]  # With its value right behind it.
             if name not in options:
                 break
             named = named or options[name].name in ("python", "module")

@@ -136,6 +136,12 @@ def test_what_is_not_there_is_told(job: Path, arguments: list[str], message: str
     assert message in " ".join(result.output.split())
 
 
+def test_a_value_that_is_missing_is_told(job: Path) -> None:
+    for option in ("-p", "-pyfs", "-D"):
+        assert f"Option '{option}' requires an argument" in flint("run", option).output
+    assert "/nowhere is no checkpoint" in flint("run", "-s/nowhere", job).output
+
+
 def test_what_changes_nothing_is_accepted(job: Path) -> None:
     assert seen("run", "-sae", "-t", "local", "-cm", "no_claim", "-pyclientexec", sys.executable, job)[3] == {}
 
