@@ -10,6 +10,7 @@ import threading
 import time
 from types import FrameType
 
+from flintstream.runtime.checkpoint.uploads import THREAD
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.protocol import Activity
 from flintstream.runtime.stacks import frame_of, is_engine, stack_of
@@ -36,12 +37,14 @@ class ActivityMonitor:
         """The thread waits for the next thing to do."""
         self._work = self._call = None
 
-    def look(self) -> Activity:
-        """What the thread does now; called by another thread."""
+    def look(self, uploading_since: float | None = None) -> Activity:
+        """What the thread does now, or else that a snapshot is being stored; called by another thread."""
         now = time.monotonic()
         work, frame = self._work, frame_of(self._thread)
         if work is None or frame is None:
-            return Activity(None, 0.0)
+            if uploading_since is None:
+                return Activity(None, 0.0)
+            return Activity("storing a snapshot", now - uploading_since, other_stacks=_stacks(THREAD))
         name, since = work
         operator, call = _operator_and_call(frame)
         call_seconds = self._call_seconds(call, now) if now - since >= _SHORT_SECONDS else 0.0
@@ -53,11 +56,7 @@ class ActivityMonitor:
             None if context is None else context.subtask,
             call_seconds,
             stack_of(frame),
-            {
-                thread.name: stack_of(frame_of(thread.ident))
-                for thread in threading.enumerate()
-                if thread.name.startswith(_USER_THREADS)
-            },
+            _stacks(*_USER_THREADS),
         )
 
     def _call_seconds(self, call: FrameType | None, now: float) -> float:
@@ -68,6 +67,15 @@ class ActivityMonitor:
         if self._call is None or self._call[0] is not call:
             self._call = (call, now)
         return now - self._call[1]
+
+
+def _stacks(*names: str) -> dict[str, str]:
+    """Where the threads are whose names begin so."""
+    return {
+        thread.name: stack_of(frame_of(thread.ident))
+        for thread in threading.enumerate()
+        if thread.name.startswith(names)
+    }
 
 
 def _operator_and_call(frame: FrameType) -> tuple[Operator | None, FrameType | None]:

@@ -193,7 +193,7 @@ class Slot:
 
     def _tell_activity(self, request: Request) -> None:
         try:
-            reply = Reply(request.number, self._activity.look())
+            reply = Reply(request.number, self._activity.look(self._uploads.since))
         except Exception as error:  # Whatever is on that stack: this thread must go on.
             reply = Reply(request.number, fault=engine_fault(error))
         self._tell(reply)

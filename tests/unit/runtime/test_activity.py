@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,11 @@ import pytest
 
 from flintstream.runtime import activity as module
 from flintstream.runtime.activity import ActivityMonitor
+from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter
+from flintstream.runtime.checkpoint.uploads import SlotSnapshot, Uploads
 from flintstream.runtime.operators.stateless import MapOperator
+from flintstream.runtime.protocol import SnapshotFailed
+from flintstream.runtime.state.snapshot import OperatorSnapshot
 from flintstream.testing import OneInputOperatorHarness
 
 
@@ -95,6 +100,28 @@ def test_a_slot_that_waits_for_work_says_so():
     assert "opening its operators" in monitor.look().describe()
     monitor.end()
     assert monitor.look().describe() == "waits for work"
+
+
+def test_a_snapshot_that_is_not_stored_is_told_with_where_it_hangs(monkeypatch):
+    hanging, done = threading.Event(), threading.Event()
+    told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def hang(*arguments: Any) -> None:
+        hanging.set()
+        done.wait(60)
+
+    monkeypatch.setattr(PieceWriter, "write", hang)
+    uploads = Uploads(0, told.put)
+    monitor = ActivityMonitor()
+    assert monitor.look(uploads.since).work is None
+    uploads.add(SlotSnapshot(1, CheckpointTarget(None), False, [("a" * 32, "Count", 0, OperatorSnapshot())]))
+    assert hanging.wait(60)
+    looked = monitor.look(uploads.since)
+    assert looked.work == "storing a snapshot"
+    assert "done.wait(60)" in looked.stacks()
+    done.set()
+    assert isinstance(told.get(timeout=60), SnapshotFailed)
+    assert monitor.look(uploads.since).work is None
 
 
 def test_threads_of_source_functions_are_shown():

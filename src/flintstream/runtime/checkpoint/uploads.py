@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter
 from flintstream.runtime.faults import engine_fault
 from flintstream.runtime.protocol import SnapshotDone, SnapshotFailed, StoredSubtask
 from flintstream.runtime.state.snapshot import OperatorSnapshot
+
+THREAD = "uploads"
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,13 @@ class Uploads:
         self._waiting: queue.SimpleQueue[SlotSnapshot] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._shared = SharedFiles()
+        self.since: float | None = None
+        """When the snapshot that is being stored was begun with, by the monotonic clock."""
 
     def add(self, snapshot: SlotSnapshot) -> None:
         """Stores a snapshot when those before it are stored."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="uploads", daemon=True)
+            self._thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
             self._thread.start()
         self._waiting.put(snapshot)
 
@@ -51,7 +56,10 @@ class Uploads:
 
     def _work(self) -> None:
         while True:
-            done = self._store(self._waiting.get())
+            snapshot = self._waiting.get()
+            self.since = time.monotonic()
+            done = self._store(snapshot)
+            self.since = None
             try:
                 self._tell(done)
             except OSError:
