@@ -156,6 +156,14 @@ def test_waits_for_locks_have_an_end_unless_the_user_says_otherwise(items: Datab
         assert sinking._operator._connection.execute(show).fetchone() == ("1min",)
 
 
+def test_the_server_notices_that_the_machine_of_a_subtask_has_gone(items: Database) -> None:
+    with harness(items) as sinking:
+        shown = sinking._operator._connection.execute(
+            "SELECT current_setting('tcp_keepalives_idle'), current_setting('tcp_keepalives_interval')"
+        )
+        assert shown.fetchone() == ("10", "5")
+
+
 def test_a_completed_checkpoint_covers_those_before_it_and_no_later_one(items: Database) -> None:
     with harness(items) as sinking:
         for number in (1, 2, 3):

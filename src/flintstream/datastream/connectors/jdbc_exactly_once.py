@@ -28,6 +28,11 @@ _ORIGIN = ListDescriptor("jdbc-transaction-origin")
 _HELD_ROWS = 100_000
 _log = logging.getLogger(__name__)
 _LIMIT_WAITS = "SELECT set_config('lock_timeout', '60s', false) WHERE current_setting('lock_timeout') = '0'"
+# The server notices within half a minute that this machine has gone, and ends the session with its lock.
+_BE_MISSED = """
+    SELECT set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
+    set_config('tcp_keepalives_count', '4', false)
+"""
 
 
 class ExactlyOnceJdbcOperator(JdbcOperator):
@@ -74,6 +79,7 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
             self._server = self._prepared.identity()
             self._connection = self._postgresql.connect(autocommit=True)
             self._connection.execute(_LIMIT_WAITS)
+            self._connection.execute(_BE_MISSED)
             # Before anything else: from now on nobody else takes this job's transactions for those of one that is over.
             self._connection.execute("SELECT pg_advisory_lock_shared(%s)", [self._names.lock_of(job_id)])
             self._recover(list(self._state))
