@@ -11,10 +11,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from py4j.protocol import Py4JNetworkError
@@ -28,8 +31,11 @@ _CONNECT_SECONDS = 2.0
 
 
 @contextmanager
-def broken_off_cleanly() -> Iterator[None]:
-    """While Spark is started: whatever ends that, Ctrl-C say, ends the JVM too, and Spark can be started again."""
+def broken_off_cleanly(directory: Path) -> Iterator[None]:
+    """While Spark is started: whatever ends that, Ctrl-C say, ends the JVM too, and Spark can be started again.
+
+    What PySpark writes meanwhile goes to `directory`, so that it does not outlive us if we are killed.
+    """
     begun: list[subprocess.Popen[bytes]] = []
     gateways: Any = java_gateway
     before = gateways.Popen
@@ -41,6 +47,7 @@ def broken_off_cleanly() -> Iterator[None]:
         return begun[-1]
 
     gateways.Popen = begin
+    gateways.tempfile = SimpleNamespace(mkdtemp=partial(tempfile.mkdtemp, dir=directory), mkstemp=tempfile.mkstemp)
     try:
         yield
     except BaseException:
@@ -50,7 +57,7 @@ def broken_off_cleanly() -> Iterator[None]:
             forget_spark()
         raise
     finally:
-        gateways.Popen = before
+        gateways.Popen, gateways.tempfile = before, tempfile
 
 
 @contextmanager

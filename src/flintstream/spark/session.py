@@ -235,7 +235,7 @@ def _start_session(config: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for key, value in _settings(config, directory).items():
         builder = builder.config(key, value)
-    with environment_variables(_jvm_environment(directory)), broken_off_cleanly():
+    with environment_variables(_jvm_environment(directory)), broken_off_cleanly(directory):
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel(_log_level(config).upper())
         _own_it(spark, directory)

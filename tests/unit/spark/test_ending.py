@@ -1,0 +1,49 @@
+"""What happens when a signal ends the process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import os, signal, sys, time
+from flintstream.common.owned_directories import owned_directory
+from flintstream.spark.ending import before_ending, handle_signals
+{before}
+own = owned_directory(place=sys.argv[1])
+handle_signals()
+def fails():
+    raise RuntimeError("never mind")
+for step in (lambda: print("first", own.is_dir()), fails, lambda: print("last")):
+    before_ending(step)
+os.kill(os.getpid(), int(sys.argv[2]))
+time.sleep(300)
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run(number: int, before: str = "") -> tuple[int, str, bool]:
+        command = [sys.executable, "-u", "-c", PROGRAM.format(before=before), str(tmp_path), str(int(number))]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.stderr == ""
+        return done.returncode, done.stdout, any(tmp_path.iterdir())
+
+    return run
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_steps_are_taken_the_last_one_first_then_directories_go(run, number):
+    assert run(number) == (-number, "last\nfirst True\n", False)
+
+
+def test_a_handler_of_the_programs_own_is_left_alone(run):
+    own = "signal.signal(signal.SIGTERM, lambda *_: (print('mine'), sys.exit(3)))"
+    assert run(signal.SIGTERM, own) == (3, "mine\n", False)
+
+
+def test_a_signal_that_kills_leaves_the_directory_to_the_next_start(run):
+    assert run(signal.SIGKILL) == (-signal.SIGKILL, "", True)
