@@ -31,6 +31,10 @@ def test_the_session_is_shared(spark: SparkSession) -> None:
     assert is_local(spark)
 
 
+def test_whoever_connects_to_a_local_session_must_know_a_secret(spark: SparkSession) -> None:
+    assert spark.sparkContext.getConf().get("spark.authenticate") == "true"
+
+
 def test_a_jobs_settings_are_its_own(spark: SparkSession) -> None:
     before = spark.conf.get("spark.sql.adaptive.enabled")
     job = job_session(spark)
