@@ -116,8 +116,10 @@ def damage(chance: random.Random, _: int) -> Case:
 
 def paused_driver(chance: random.Random, turn: int) -> Case:
     """At all points of the protocol in turn, while another driver takes over."""
-    points = [f"{side} {point}" for point in (*IN_DRIVER, "claim", "removal") for side in ("before", "after")]
-    point = points[turn * 5 % len(points)]
+    points = [f"{side} {point}" for point in IN_DRIVER for side in ("before", "after")]
+    # Before its claim, and when nothing is left of the job, there is no job to take over: that would be a second run.
+    points += ["after claim", "before removal"]
+    point = points[turn * 3 % len(points)]
     latest = {"notifying": 12, "closing": 1, "claim": 1, "removal": 1}.get(point.split()[1], 5)
     return Case((Hurt(point, chance.randint(1, latest), "pause"),), parallelism=chance.choice([1, 2, 3]))
 

@@ -194,7 +194,7 @@ class TestTwoSources:
 
     def test_an_idle_one_is_not_waited_for(self) -> None:
         idling = STRATEGY.with_idleness(Duration.of_millis(30))
-        slow = Timeline("slow", [0, 1, 0.25, 5])
+        slow = Timeline("slow", [0, 1, 3.0, 5])
         job = job_of((Timeline("fast", FAST), aligned(10)), (slow, aligned(10, strategy=idling)))
         collected = job.run(timeout=60).collected["c"]
         assert collected.index(("fast0", FAST[-1])) < collected.index(("slow0", 5)), "it went on while slow was idle"
