@@ -357,7 +357,8 @@ class JobAttempt:
             self._spark, self.pool.addresses, self.pool.credentials.for_tasks, spool, writer.input_type, first
         )
         try:
-            writer.write(frame, number)
+            with self._waiting(f"the write {number} of a Spark sink"):
+                writer.write(frame, number)
         except Exception as error:
             name = next(node.name for node in self._graph.job_graph.nodes.values() if node.operator is writer)
             raise JobFailed(user_fault(error, name).fault) from error
