@@ -52,7 +52,15 @@ class RichOperator(FunctionOperator):
                 if state is not None:
                     state.current_key = key
                 result = function(record)
-                results.append(result if result.__class__ in plain else detached(result))
+                if result.__class__ is tuple:
+                    # As in `detached`, whose call would cost as much again.
+                    for part in result:
+                        if part.__class__ not in plain:
+                            result = detached(result)
+                            break
+                elif result.__class__ not in plain:
+                    result = detached(result)
+                results.append(result)
         except Exception as error:
             raise self.fault(error, record) from error
         timestamps = batch.timestamps
