@@ -17,6 +17,8 @@ __all__ = ["before_ending", "handle_signals"]
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _steps: list[Callable[[], object]] = []
+_owner = os.getpid()
+"""A forked child inherits the handlers, and must not end what is its parent's."""
 
 
 def before_ending(step: Callable[[], object]) -> None:
@@ -30,19 +32,22 @@ def before_ending(step: Callable[[], object]) -> None:
 
 def handle_signals() -> None:
     """Heeds the signals that nobody handles yet. Only the main thread can do that; elsewhere the next start cleans up."""
+    global _owner
     if threading.current_thread() is threading.main_thread():
+        _owner = os.getpid()
         for number in _SIGNALS:
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, _end)
 
 
 def _end(number: int, _: object) -> None:
-    for each in _SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
-    for step in reversed(_steps):
-        with suppress(Exception):  # The process ends in any case, and the next start removes what is left.
-            step()
-    remove_all_owned()
+    if os.getpid() == _owner:
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        for step in reversed(_steps):
+            with suppress(Exception):  # The process ends in any case, and the next start removes what is left.
+                step()
+        remove_all_owned()
     # The parent is to see which signal it was.
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
