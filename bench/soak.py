@@ -69,8 +69,8 @@ LIMITS = {
     "files of checkpoints": FILES,
     "epoch": SECONDS,
 }
-IN_THE_QUIET_PART = {"slots", "descriptors, slots", "epoch"}
-"""What begins anew with each attempt."""
+IN_THE_QUIET_PART = {"slots", "descriptors, slots", "Spark's workers", "epoch"}
+"""What begins anew with each attempt, whose slots are started by workers that stay for a minute."""
 
 
 class IndexAsTime(TimestampAssigner):
@@ -164,16 +164,17 @@ class Soak:
 
     def _sample(self, elapsed: float, master: JobMaster) -> None:
         driver = psutil.Process()
+        slots = processes_of_slots(master)
         groups = by_kind(driver)
         epochs = master.progress.epochs[-10:]
         measured = {
             "driver": [memory(driver)],
             "JVM": list(map(memory, groups["jvm"])),
-            "slots": list(map(memory, groups["slot"])),
+            "slots": list(map(memory, slots)),
             "Spark's workers": list(map(memory, groups["worker"])),
             "descriptors, driver": [descriptors(driver)],
             "descriptors, JVM": list(map(descriptors, groups["jvm"])),
-            "descriptors, slots": list(map(descriptors, groups["slot"])),
+            "descriptors, slots": list(map(descriptors, slots)),
             "threads, driver": [driver.num_threads()],
             "temporary files": [count_files(work_directory())],
             "files of checkpoints": [count_files(self.directory / "checkpoints")],
@@ -212,17 +213,24 @@ class Soak:
 
 
 def by_kind(driver: psutil.Process) -> dict[str, list[psutil.Process]]:
-    """The processes of a driver: its JVM, the slots, Spark's Python workers."""
-    found: dict[str, list[psutil.Process]] = {"jvm": [], "slot": [], "worker": []}
+    """Processes of a driver: its JVM, and Spark's Python workers."""
+    found: dict[str, list[psutil.Process]] = {"jvm": [], "worker": []}
     for process in driver.children(recursive=True):
         with suppress(psutil.Error):
-            words = process.cmdline()
             if process.name() == "java":
                 found["jvm"].append(process)
-            elif process.name() != "sh" and any("flintstream.runtime.slot" in word for word in words):
-                found["slot"].append(process)
-            elif any("pyspark.daemon" in word for word in words):
+            elif any("pyspark.daemon" in word for word in process.cmdline()):
                 found["worker"].append(process)
+    return found
+
+
+def processes_of_slots(master: JobMaster) -> list[psutil.Process]:
+    """The slots that run now. They outlive the Spark workers that started them, and are nobody's children then."""
+    pool = None if master.attempt is None else master.attempt.pool
+    found = []
+    for pid in [] if pool is None else pool.local_pids:
+        with suppress(psutil.Error):
+            found.append(psutil.Process(pid))
     return found
 
 
