@@ -17,6 +17,7 @@ from flintstream.common.pyflink_alias import pyflink_alias_installed
 from flintstream.common.time import Duration
 from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
 from flintstream.jobmaster.restart import RestartStrategy, restart_strategy
+from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.user_code import UserCode, collect_main, ship_file
 from flintstream.spark.refused_settings import check_settings
@@ -55,6 +56,7 @@ class JobSettings:
         check_settings(self.configuration)
         self._check_python()
         _ = self.checkpoints, self.watermark_interval, self.slot_timeouts
+        SigningKeys.read_if(self.checkpoints.signing_key_file)
         for key in CLAIM_MODE:
             check_claim_mode(self.configuration.get(key, "NO_CLAIM"), key)
         if self.state_backend == "rocksdb":
@@ -80,7 +82,7 @@ class JobSettings:
 
     @cached_property
     def checkpoints(self) -> CheckpointSettings:
-        """When checkpoints are taken, and what the job goes on from."""
+        """When checkpoints are taken, and what the job is restored from."""
         return CheckpointSettings.of(self.configuration, self.batch_mode)
 
     @cached_property
@@ -102,7 +104,7 @@ class JobSettings:
         first = (self.python_executable or "").split(os.sep)[0]
         if first and first in {target or os.path.basename(path) for path, target in self.python_archives}:
             raise ValueError(
-                f"python.executable is {self.python_executable!r}, inside of an archive: unpack it on the machines, and "
+                f"python.executable is {self.python_executable!r}, inside an archive: unpack it on the machines, and "
                 "give the path there"
             )
 

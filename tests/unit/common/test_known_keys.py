@@ -76,6 +76,7 @@ def test_the_program_is_refused_where_it_sets_the_key() -> None:
         ("flint.progress", "perhaps"),
         ("flint.spark.log-level", "loud"),
         ("flint.job-id", "17"),
+        ("flint.checkpoints.signing-key-file", "/there/is/none"),
         ("execution.checkpointing.interval", "x"),
         ("state.backend.type", "paper"),
         ("restart-strategy.type", "hope"),
@@ -96,7 +97,7 @@ def test_what_spark_must_not_do_is_refused_before_spark_starts() -> None:
 
 def test_a_python_in_an_archive_is_refused() -> None:
     for archive in (("env.zip", None), ("/data/x.zip", "env.zip")):
-        with pytest.raises(ValueError, match="inside of an archive"):
+        with pytest.raises(ValueError, match="inside an archive"):
             JobSettings("job", python_archives=[archive], python_executable="env.zip/bin/python").check()
     JobSettings("job", python_archives=[("env.zip", None)], python_executable="/opt/env.zip/bin/python").check()
 

@@ -150,6 +150,14 @@ def test_errors_name_file_place_and_column(tmp_path: Path, content: str, message
         read_all(csv_source(tmp_path / "a.csv", people(), content))
 
 
+@pytest.mark.parametrize("text", ["", "x", "1_0", "NaN", "Infinity"])
+@pytest.mark.parametrize("column", [DataTypes.DECIMAL(10, 2), Types.BIG_DEC()])
+def test_what_is_no_decimal_is_named(tmp_path: Path, column: Any, text: str) -> None:
+    schema = CsvSchema.builder().add_number_column("price", column).add_string_column("name")
+    with pytest.raises(SourceError, match=f"column 'price': '{text}' is no number"):
+        read_all(csv_source(tmp_path / "a.csv", schema, f"1.5,a\n{text},b\n"))
+
+
 def test_the_builder() -> None:
     schema = people().add_array_column("tags", ",").build()
     assert len(schema) == schema.size() == 3

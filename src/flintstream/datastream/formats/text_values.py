@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from flintstream.common.basic_typeinfo import DecimalTypeInfo
@@ -31,7 +31,7 @@ def parser(type_info: TypeInformation, separator: str = ";") -> Parser:
     :param separator: what stands between the elements of a list, and between the fields of a row in a row.
     """
     if isinstance(type_info, DecimalTypeInfo):
-        return lambda text: type_info.fit(Decimal(text.strip()))  # None where it does not fit, as in Flink
+        return lambda text: type_info.fit(_decimal(text))  # None where it does not fit, as in Flink
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         return _row(type_info, separator)
     basic = _PARSERS.get(type_info)
@@ -88,6 +88,16 @@ def _real(text: str) -> float:
     return float(text)
 
 
+def _decimal(text: str) -> Decimal:
+    try:
+        value = Decimal(text.strip())
+    except InvalidOperation:
+        raise ValueError(f"{text!r} is no number") from None
+    if not value.is_finite() or "_" in text:  # which Python allows, and Java's BigDecimal does not
+        raise ValueError(f"{text!r} is no number")
+    return value
+
+
 def _boolean(text: str) -> bool:
     return text.strip().lower() == "true"  # as Java's Boolean.parseBoolean
 
@@ -109,7 +119,7 @@ _PARSERS: dict[TypeInformation, Parser] = {
     Types.BIG_INT(): _integer(None),
     Types.FLOAT(): _real,
     Types.DOUBLE(): _real,
-    Types.BIG_DEC(): lambda text: Decimal(text.strip()),
+    Types.BIG_DEC(): _decimal,
     Types.SQL_DATE(): lambda text: datetime.date.fromisoformat(text.strip()),
     Types.SQL_TIME(): lambda text: datetime.time.fromisoformat(text.strip()),
     Types.SQL_TIMESTAMP(): parse_date_time,
