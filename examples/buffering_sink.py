@@ -1,7 +1,7 @@
 """A sink that writes in bulk: it gathers records and writes them when there are enough, and what is left at the end.
 
 Gathered records are state that belongs to no key: it is the sink's own, one list in each subtask. As a
-CheckpointedFunction the sink says what a checkpoint has to hold, and takes it over when a job goes on from one.
+CheckpointedFunction the sink says what a checkpoint has to hold, and takes it over when a job is restored from one.
 
 python examples/buffering_sink.py [FILE]
 """
