@@ -42,7 +42,9 @@ def clear_errors() -> Iterator[None]:
 
 @click.command("list")
 @click.option("-r", "--running", is_flag=True, help="Only jobs that have started.")
-@click.option("-a", "--all", "everything", is_flag=True, help="Also jobs that have ended while their program goes on.")
+@click.option(
+    "-a", "--all", "everything", is_flag=True, help="Also jobs that have ended while their program still runs."
+)
 def list_jobs(running: bool, everything: bool) -> None:
     """Lists the running jobs of this user's programs."""
     if running and everything:
@@ -106,7 +108,7 @@ def _distinct_digits(job_ids: list[str]) -> int:
 def savepoint(job: str | None, directory: str | None, disposed: str | None) -> None:
     """Takes a savepoint of JOB below DIRECTORY, or removes one.
 
-    JOB is an id or a name, or how the only such one begins. Without DIRECTORY the job's own
+    JOB is an id or a name, or an unambiguous beginning of either. Without DIRECTORY the job's own
     execution.checkpointing.savepoint-dir is used.
     """
     if (job is None) == (disposed is None):

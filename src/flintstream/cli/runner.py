@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 
 from flintstream.common.environment_variables import environment_variables
-from flintstream.common.pyflink_alias import pyflink_alias
+from flintstream.common.pyflink_alias import pyflink_alias, pyflink_alias_installed
 from flintstream.common.tracebacks import is_internal_frame, is_on_purpose, tidy_traceback
 from flintstream.jobmaster.errors import JobEndedError
 from flintstream.runtime.user_code import import_entry
@@ -109,6 +109,8 @@ def _report(error: BaseException) -> str:
 
 
 def _hint(error: BaseException) -> str:
+    if pyflink_alias_installed():
+        return ""
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "pyflink":
         return "For a program of PyFlink's: flint run --pyflink\n"
     return ""

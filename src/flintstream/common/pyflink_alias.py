@@ -14,6 +14,11 @@ from types import ModuleType
 __all__ = ["install_pyflink_alias", "pyflink_alias", "pyflink_alias_installed"]
 
 _ALIAS, _REAL = "pyflink", "flintstream"
+_INSTEAD = {
+    "pyflink.datastream.connectors.": ". Use Spark's connector: env.from_spark to read, SparkSink to write",
+    "pyflink.table.": ". For SQL use Spark's, before (env.from_spark) and after (SparkSink)",
+}
+"""What to use where a module of PyFlink's has no counterpart."""
 
 
 class _AliasLoader(importlib.abc.Loader):
@@ -45,9 +50,9 @@ class _AliasFinder(importlib.abc.MetaPathFinder):
         except ModuleNotFoundError:
             known = None
         if known is None:
+            instead = next((hint for part, hint in _INSTEAD.items() if f"{fullname}.".startswith(part)), "")
             raise ModuleNotFoundError(
-                f"No module named {fullname!r}: flintstream has no {real_name!r} to stand in for it",
-                name=fullname,
+                f"No module named {fullname!r}: there is no {real_name!r}{instead}", name=fullname
             )
         return importlib.machinery.ModuleSpec(
             fullname, _AliasLoader(real_name), is_package=known.submodule_search_locations is not None

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from flintstream.cli import demos
 from flintstream.cli.main import cli
+from flintstream.cli.runner import Program, ProgramFailedError, run_program
 
 
 @pytest.fixture
@@ -113,6 +114,14 @@ def test_what_happens_to_us_is_told_with_our_frames(tmp_path: Path) -> None:
 def test_a_program_of_pyflink_is_shown_the_way(tmp_path: Path) -> None:
     lines = report(tmp_path, "import sys; sys.modules['pyflink'] = None\nimport pyflink.datastream")
     assert lines[-1] == "For a program of PyFlink's: flint run --pyflink"
+
+
+def test_who_is_on_that_way_is_not_shown_it(tmp_path: Path) -> None:
+    path = tmp_path / "job.py"
+    path.write_text("import pyflink.nothing")
+    with pytest.raises(ProgramFailedError) as failure:
+        run_program(Program(path), pyflink=True)
+    assert failure.value.report.endswith("there is no 'flintstream.nothing'\n")
 
 
 def test_a_script_that_does_not_compile_is_reported(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def read_checkpoint(location: str, keys: SigningKeys | None = None) -> tuple[Che
     With keys, what was not signed with one of them is refused, before anything of it is believed.
 
     The directory of a job stands for the last checkpoint that was completed in it. If that one is not whole, it is refused:
-    sinks may have committed what came behind the one before it.
+    sinks may have committed what came after the one before it.
     """
     location = location.rstrip("/").removesuffix(f"/{METADATA}")
     storage = storage_at(location)
@@ -187,7 +187,7 @@ def _read_stopped(savepoint: str, storage: Storage, keys: SigningKeys | None) ->
     except (FileNotFoundError, CorruptCheckpointError) as error:
         raise CorruptCheckpointError(
             f"the job of {storage.root} has stopped with the savepoint {savepoint}, and that cannot be restored: {error}. "
-            "Its checkpoints are older, and sinks have committed what came behind them. If the savepoint was moved, give "
+            "Its checkpoints are older, and sinks have committed what came after them. If the savepoint was moved, give "
             "the directory where it is now."
         ) from error
 
@@ -203,7 +203,7 @@ def _refusal(
         return CorruptCheckpointError(f"{told} There is no older one.")
     return CorruptCheckpointError(
         f"{told} {storage.locate(checkpoint_directory(older[-1]))} is whole, but older: sinks may have committed what came "
-        "behind it, and would do so again. If that is acceptable, restore it by its own name."
+        "after it, and would commit it again. If that is acceptable, restore it by its own name."
     )
 
 

@@ -224,7 +224,7 @@ def _split(data: bytes, location: str) -> tuple[int, bytes, bytes]:
     start = _HEADER.size + (0 if version == 1 else SIGNATURE_SIZE)
     content = data[start:]
     if len(content) != size:
-        raise CorruptCheckpointError(f"{location} was cut off or added to: {len(content)} bytes instead of {size}")
+        raise CorruptCheckpointError(f"{location} was cut off or added to: {len(data)} bytes instead of {start + size}")
     if hashlib.sha256(data[_HEADER.size :]).digest() != digest:
         raise CorruptCheckpointError(f"{location} was altered: its checksum is wrong")
     return version, UNSIGNED if version == 1 else data[_HEADER.size : start], content
