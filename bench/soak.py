@@ -228,9 +228,9 @@ def processes_of_slots(master: JobMaster) -> list[psutil.Process]:
     """The slots that run now. They outlive the Spark workers that started them, and are nobody's children then."""
     pool = None if master.attempt is None else master.attempt.pool
     found = []
-    for pid in [] if pool is None else pool.local_pids:
+    for process in [] if pool is None else pool.local_processes:
         with suppress(psutil.Error):
-            found.append(psutil.Process(pid))
+            found.append(psutil.Process(process.pid))
     return found
 
 

@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+from flintstream.common.processes import start_time
+
 PREFIX = "flint-"
 OWNER = "owner"
 _UNFINISHED_SECONDS = 3600.0
@@ -39,7 +41,7 @@ def owned_directory(prefix: str = PREFIX, place: str | None = None) -> Path:
         fcntl.flock(file, fcntl.LOCK_EX)
     except OSError:
         pass  # A file system without locks: nobody can lock it, so nobody takes it for abandoned.
-    json.dump({"pid": os.getpid(), "started": _started(os.getpid()), "host": socket.gethostname()}, file)
+    json.dump({"pid": os.getpid(), "started": start_time(os.getpid()), "host": socket.gethostname()}, file)
     file.flush()
     _held[path] = file
     atexit.register(_remove_at_exit, path, os.getpid())
@@ -103,15 +105,7 @@ def _is_abandoned(file: IO[str]) -> bool:
         return time.time() - os.fstat(file.fileno()).st_mtime > _UNFINISHED_SECONDS
     if host != socket.gethostname():
         return False  # A directory of several machines, whose locks may not reach so far.
-    return started is None or _started(pid) != started
-
-
-def _started(pid: int) -> int | None:
-    """When a process was started, in ticks since the machine was; None if there is no such process, or it cannot be told."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    except OSError:
-        return None
+    return started is None or start_time(pid) != started
 
 
 def _remove_at_exit(path: Path, owner: int) -> None:

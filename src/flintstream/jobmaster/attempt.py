@@ -197,7 +197,12 @@ class JobAttempt:
         self._deliveries.release(self.epoch)
 
     def release(self, finished: bool) -> None:
-        """Leaves nothing running. What is still told of this attempt is not the next one's concern."""
+        """Leaves nothing running. What is still told of this attempt is not the next one's concern.
+
+        Once: the next attempt may fail before it exists, and the job then ends this one again.
+        """
+        if self._over:
+            return
         self._over = True
         if self.watchdog is not None:
             self.watchdog.end()

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import os
-import signal
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 from flintstream.common.completable_future import CompletableFuture
@@ -62,9 +59,8 @@ def _end_at_once() -> None:
     registry.remove_files()
     for master in list(_running):
         pool = None if master.attempt is None else master.attempt.pool
-        for pid in [] if pool is None else pool.local_pids:
-            with suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+        for process in [] if pool is None else pool.local_processes:
+            process.kill()
 
 
 class LocalJobClient(JobClient):

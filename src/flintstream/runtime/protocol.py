@@ -10,6 +10,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from flintstream.common.processes import Process
 from flintstream.runtime.checkpoint.metadata import SubtaskState
 from flintstream.runtime.connections import Address
 from flintstream.runtime.faults import Fault
@@ -118,7 +119,7 @@ class Registration:
     """Slot to driver, first of all: who it is and where tasks find it."""
 
     slot: int
-    pid: int
+    process: Process
     host: str
     address: Address
 

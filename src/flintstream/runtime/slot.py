@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from flintstream.common.owned_directories import owned_directory
+from flintstream.common.processes import Process
 from flintstream.common.time import earliest
 from flintstream.runtime.activity import ActivityMonitor
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, RestoredOperators
@@ -496,7 +497,7 @@ def main() -> None:
         own = os.path.join(directory, "s") if isinstance(spec.driver, str) else (_own_address(spec.driver), 0)
         listener = ConnectionListener(own, spec.credentials, slot.take)
         threading.Thread(target=listener.serve, name="accept", daemon=True).start()
-        control.send(Registration(spec.slot, os.getpid(), socket.gethostname(), listener.address))
+        control.send(Registration(spec.slot, Process.of(os.getpid()), socket.gethostname(), listener.address))
         slot.run()
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from flintstream.common.processes import Process
+
 __all__ = ["describe_exit", "exit_status", "start_slot"]
 
 _COMMAND = ["-c", "from flintstream.runtime.slot import main; main()"]
@@ -33,7 +35,7 @@ _HINTS = {
 }
 
 
-def start_slot(spec: bytes, slot: int, python: str | None, directory: str | None) -> int:
+def start_slot(spec: bytes, slot: int, python: str | None, directory: str | None) -> Process:
     """Starts the process of a slot, which reads `spec`; gives the process to watch. `directory` is the driver's, where both
     are on one machine."""
     environment = dict(os.environ)
@@ -49,8 +51,9 @@ def start_slot(spec: bytes, slot: int, python: str | None, directory: str | None
         process.stdin.close()
     except BrokenPipeError:
         pass  # It has ended already; the driver will ask how.
+    started = Process.of(process.pid)  # Its number is its own until somebody waits for it.
     threading.Thread(target=process.wait, daemon=True).start()
-    return process.pid
+    return started
 
 
 def exit_status(directory: str, slot: int, seconds: float, watched: Callable[[], bool]) -> int | None:

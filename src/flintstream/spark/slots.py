@@ -7,7 +7,6 @@ import logging
 import os
 import pickle
 import shutil
-import signal
 import tempfile
 import threading
 import time
@@ -15,12 +14,12 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ALL_COMPLETED, FIRST_EXCEPTION, Future
 from concurrent.futures import wait as wait_for
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
+from flintstream.common.processes import Process
 from flintstream.runtime.connections import Address, ConnectionListener, hang_up, notice_silence, received
 from flintstream.runtime.faults import Fault, engine_fault
 from flintstream.runtime.protocol import LOOK, Activity, DataReady, Registration, Reply, Request, SlotFailed
@@ -47,6 +46,7 @@ _WAIT_SECONDS = 0.1
 # A Unix socket's path holds 108 bytes on Linux, 104 on macOS; a slot's is "<directory>/slot-<n>-<8 characters>/s".
 _LONGEST_DIRECTORY = 104 - 24
 _CALLS_OF_USER_CODE = frozenset({"deploy", "snapshot", "checkpoint_complete", "checkpoint_aborted", "close"})
+_ENDED = "the slots of this attempt have been ended"
 _log = logging.getLogger(__name__)
 
 
@@ -63,13 +63,18 @@ class SlotHandle:
     """A running slot."""
 
     slot: int
-    pid: int
+    process: Process
     host: str
     address: Address
     connection: Connection
     outbox: Outbox
     heard: float
     """When it has answered last, by the monotonic clock."""
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self.process.pid
 
     def __str__(self) -> str:
         return f"slot {self.slot} (process {self.pid} on {self.host})"
@@ -113,7 +118,7 @@ class SlotPool:
         self._closing = False
         self._lost_slots: dict[int, str] = {}
         self._given_up: str | None = None
-        self._pids: dict[int, int] = {}
+        self._started: dict[int, Process] = {}
         """By slot, what was started: on this machine the shell that waits for the slot."""
         self._all_here = threading.Event()
         # Never that of another attempt, which is cancelled with all that would still begin in it.
@@ -152,13 +157,13 @@ class SlotPool:
         """Ends the stage that starts slots, and what runs behind it on the same thread before the first epoch."""
         cancel_jobs(self._spark.sparkContext, self._group, "the slots are not needed any more")
 
-    def _wait_for_calls(self, pids: dict[int, int], deadline: float) -> None:
+    def _wait_for_calls(self, started: dict[int, Process], deadline: float) -> None:
         """Waits until each slot has called back; on this machine, no longer than its process lives."""
         while not self._all_here.wait(_WAIT_SECONDS):
-            missing = sorted(set(pids) - set(self._slots))
+            missing = sorted(set(started) - set(self._slots))
             if self._interrupted:
                 raise SlotError(f"slots {missing} are not needed any more")
-            if self.local and (dead := [slot for slot in missing if not _alive(pids[slot])]):
+            if self.local and (dead := [slot for slot in missing if not started[slot].runs()]):
                 raise SlotError(f"slot {dead[0]} {describe_exit(self._exit_status(dead[0]))} (while it started)")
             if time.monotonic() >= deadline:
                 raise SlotError(
@@ -180,7 +185,7 @@ class SlotPool:
             notice_silence(connection)
             self._slots[message.slot] = SlotHandle(
                 message.slot,
-                message.pid,
+                message.process,
                 message.host,
                 message.address,
                 connection,
@@ -190,7 +195,7 @@ class SlotPool:
             if len(self._slots) == self._count:
                 self._all_here.set()
 
-    def _launch_in_time(self) -> dict[int, int]:
+    def _launch_in_time(self) -> dict[int, Process]:
         """Starts the processes, unless Spark cannot within the time that it has."""
         too_late = threading.Event()
 
@@ -215,8 +220,8 @@ class SlotPool:
         finally:
             timer.cancel()
 
-    def _launch(self) -> dict[int, int]:
-        """Starts the processes, and gives their ids by slot. A barrier stage needs a core for each task, so a task may start
+    def _launch(self) -> dict[int, Process]:
+        """Starts the processes, and gives them by slot. A barrier stage needs a core for each task, so a task may start
         several slots."""
         assert self._listener is not None
         context = self._spark.sparkContext
@@ -243,8 +248,8 @@ class SlotPool:
             .collect()
         )
         assert len(started) == self._count
-        self._pids = dict(started)
-        return self._pids
+        self._started = dict(started)
+        return self._started
 
     def close(self) -> None:
         """Ends all slots: gives user code the chance to close, then closes the connections, at which slots exit."""
@@ -256,6 +261,7 @@ class SlotPool:
         for handle in self._slots.values():
             hang_up(handle.connection)
             handle.outbox.close()
+        self.give_up_calls(_ENDED)
         self._wait_for_exit()
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -266,17 +272,17 @@ class SlotPool:
         started = time.monotonic()
         killed = False
         # Nothing is written into the directory any more once the shells are gone.
-        waiting = [*(handle.pid for handle in self._slots.values()), *self._pids.values()]
-        while waiting := [pid for pid in waiting if _alive(pid)]:
+        waiting = [*(handle.process for handle in self._slots.values()), *self._started.values()]
+        while waiting := [process for process in waiting if process.runs()]:
             waited = time.monotonic() - started
             if waited >= CLOSE_SECONDS and not killed:
                 # User code that never lets another thread of its process run: a regular expression, say.
                 killed = True
-                for pid in waiting:
-                    with suppress(OSError):
-                        os.kill(pid, signal.SIGKILL)
+                for process in waiting:
+                    process.kill()
             if waited >= 2 * CLOSE_SECONDS:
-                _log.warning("slots of job %s were killed, and have not ended: processes %s", self._job_id, waiting)
+                pids = [process.pid for process in waiting]
+                _log.warning("slots of job %s were killed, and have not ended: processes %s", self._job_id, pids)
                 return
             time.sleep(0.01)
 
@@ -293,11 +299,11 @@ class SlotPool:
         return [self._slots[slot] for slot in sorted(self._slots)]
 
     @property
-    def local_pids(self) -> list[int]:
+    def local_processes(self) -> list[Process]:
         """The processes of the slots that run on this machine now."""
         if self._closing or not self.local:
             return []
-        return [handle.pid for handle in list(self._slots.values())]
+        return [handle.process for handle in list(self._slots.values())]
 
     def call(self, slot: int, name: str, timeout: float | None = None, **arguments: Any) -> Any:
         """Calls one slot and waits for its reply; `timeout` as in `call_all`."""
@@ -381,7 +387,7 @@ class SlotPool:
         number = next(self._numbers)
         future: Future[Any] = Future()
         self._replies[number] = future
-        refusal = self._lost_slots.get(slot) or (self._given_up if name != LOOK else None)
+        refusal = _ENDED if self._closing else self._lost_slots.get(slot) or (self._given_up if name != LOOK else None)
         if refusal is not None:
             self._refuse(number, SlotError(refusal))
         else:
@@ -435,7 +441,7 @@ class SlotPool:
         """How a slot has ended; on other machines, nobody knows."""
         if not self.local:
             return None
-        return exit_status(self._directory, slot, EXIT_SECONDS, lambda: _alive(self._pids[slot]))
+        return exit_status(self._directory, slot, EXIT_SECONDS, self._started[slot].runs)
 
     def _lost(self, handle: SlotHandle, summary: str) -> None:
         self._lost_slots[handle.slot] = summary
@@ -455,23 +461,9 @@ def _answered(future: Future[Any]) -> bool:
 
 def _start_slots(
     python_executable: str | None, directory: str | None, groups: Iterable[list[tuple[int, bytes]]]
-) -> Iterator[tuple[int, int]]:
-    """Runs in a Spark task: starts slot processes that outlive it, and gives the id of each."""
+) -> Iterator[tuple[int, Process]]:
+    """Runs in a Spark task: starts slot processes that outlive it, and gives each."""
     settle_worker()
     for specs in groups:
         for slot, spec in specs:
             yield slot, start_slot(spec, slot, python_executable, directory)
-
-
-def _alive(pid: int) -> bool:
-    """Whether a process runs. One that has ended keeps its number until its parent asks for it; /proc tells, where there is
-    one."""
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False  # Gone, or the number is another user's by now.
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
-        return True

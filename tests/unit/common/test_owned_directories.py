@@ -14,6 +14,7 @@ import pytest
 
 from flintstream.common import owned_directories
 from flintstream.common.owned_directories import OWNER, owned_directory, remove_abandoned, remove_all_owned
+from flintstream.common.processes import start_time
 
 MAKE = """
 import sys
@@ -122,9 +123,7 @@ def test_an_owner_that_is_known_to_be_dead_is_enough(tmp_path):
 @pytest.mark.parametrize(
     "content",
     [
-        json.dumps(
-            {"pid": os.getpid(), "started": owned_directories._started(os.getpid()), "host": os.uname().nodename}
-        ),
+        json.dumps({"pid": os.getpid(), "started": start_time(os.getpid()), "host": os.uname().nodename}),
         json.dumps({"pid": 2**22 + 1, "started": 1, "host": "another.machine"}),
         "",
         "{}",

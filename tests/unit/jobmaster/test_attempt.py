@@ -128,6 +128,12 @@ def test_slots_may_close_their_operators_although_a_cancel_still_gives_up_what_i
     assert played.slots.called == ["close", "hang up"]
 
 
+def test_an_attempt_is_released_once(played):
+    played.attempt.release(finished=False)
+    played.attempt.release(finished=False)
+    assert played.slots.called == ["close", "hang up"]
+
+
 def test_whoever_stops_a_job_learns_that_it_was_cancelled_meanwhile(played, tmp_path):
     request = SavepointRequest(str(tmp_path), stop=True)
     played.slots.on_snapshot = played.control.cancel

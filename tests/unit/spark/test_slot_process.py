@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.processes import alive
 
 from flintstream.spark.slot_process import describe_exit, exit_status, start_slot
 
@@ -23,8 +22,8 @@ def python(directory: Path, program: str) -> str:
 
 
 def end_of(directory: Path, program: str) -> str:
-    pid = start_slot(b"spec", 3, python(directory, program), str(directory))
-    return describe_exit(exit_status(str(directory), 3, ENOUGH_SECONDS, lambda: alive(pid)))
+    process = start_slot(b"spec", 3, python(directory, program), str(directory))
+    return describe_exit(exit_status(str(directory), 3, ENOUGH_SECONDS, process.runs))
 
 
 @pytest.mark.parametrize(
@@ -53,8 +52,8 @@ def test_functions_find_the_python_they_run_with(tmp_path, capfd):
 
 
 def test_a_python_that_does_not_run(tmp_path):
-    pid = start_slot(b"spec", 0, str(tmp_path / "nowhere"), str(tmp_path))
-    status = exit_status(str(tmp_path), 0, ENOUGH_SECONDS, lambda: alive(pid))
+    process = start_slot(b"spec", 0, str(tmp_path / "nowhere"), str(tmp_path))
+    status = exit_status(str(tmp_path), 0, ENOUGH_SECONDS, process.runs)
     assert describe_exit(status) == "could not be started: its Python does not run, see python.executable"
 
 
@@ -67,10 +66,12 @@ def test_the_watch_ends_with_the_slot_although_its_directory_is_gone(tmp_path, c
     place = tmp_path / "gone"
     place.mkdir()
     go = tmp_path / "go"
-    pid = start_slot(b"", 0, python(tmp_path, f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"), str(place))
+    process = start_slot(
+        b"", 0, python(tmp_path, f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"), str(place)
+    )
     place.rmdir()
     go.touch()
-    assert exit_status(str(place), 0, ENOUGH_SECONDS, lambda: alive(pid)) is None
-    assert not alive(pid)
+    assert exit_status(str(place), 0, ENOUGH_SECONDS, process.runs) is None
+    assert not process.runs()
     assert not place.exists()
     assert capfd.readouterr().err == ""

@@ -6,17 +6,19 @@ import os
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from flintstream.common.processes import Process
 from flintstream.runtime.connections import connect
 from flintstream.runtime.faults import Fault
 from flintstream.runtime.protocol import LOOK, Activity, Registration, Reply
 from flintstream.spark import slots as module
-from flintstream.spark.slots import SlotError, SlotPool, _alive
+from flintstream.spark.slots import SlotError, SlotPool
 from flintstream.spark.timeouts import SlotTimeouts
 
 COUNT = 2
@@ -34,15 +36,15 @@ class PlayedPool(SlotPool):
         self.heard_enough = threading.Event()
         super().__init__(spark, "f" * 32, 0, COUNT, lambda: None, self.faults.append, timeouts=timeouts)
 
-    def _launch(self) -> dict[int, int]:
+    def _launch(self) -> dict[int, Process]:
         for slot in range(self._count):
             threading.Thread(target=self._play, args=(slot,), daemon=True).start()
-        return {slot: os.getpid() for slot in range(self._count)}
+        return {slot: Process.of(os.getpid()) for slot in range(self._count)}
 
     def _play(self, slot: int) -> None:
         assert self._listener is not None
         with connect(self._listener.address, self.credentials) as connection, suppress(EOFError, OSError):
-            connection.send(Registration(slot, os.getpid(), "here", "nowhere"))
+            connection.send(Registration(slot, Process.of(os.getpid()), "here", "nowhere"))
             while True:
                 request = connection.recv()
                 if request.call == LOOK and self.answers_looks:
@@ -188,11 +190,11 @@ class TestAStartThatHangs:
             make_pool()
 
     def test_slots_that_never_call_back_are_told_and_an_interrupt_ends_the_wait(self, make_pool, monkeypatch):
-        monkeypatch.setattr(PlayedPool, "_launch", lambda pool: {0: os.getpid(), 1: os.getpid()})
+        monkeypatch.setattr(PlayedPool, "_launch", lambda pool: dict.fromkeys(range(COUNT), Process.of(os.getpid())))
         monkeypatch.setattr(PlayedPool, "_cancel_start", lambda pool: None)
         with pytest.raises(SlotError, match=r"slots \[0, 1\] have not called back within 0\.05 s"):
             make_pool(SlotTimeouts(start=0.05))
-        monkeypatch.setattr(PlayedPool, "_launch", lambda pool: pool.interrupt() or {0: os.getpid()})
+        monkeypatch.setattr(PlayedPool, "_launch", lambda pool: pool.interrupt() or {0: Process.of(os.getpid())})
         with pytest.raises(SlotError, match=r"slots \[0\] are not needed any more"):
             make_pool()
 
@@ -219,44 +221,50 @@ def test_a_pool_leaves_no_thread_socket_or_directory_behind(make_pool):
 
 def test_a_slot_that_cannot_be_killed_does_not_keep_the_job_from_its_end(monkeypatch, caplog):
     killed = []
-    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.05)
-    monkeypatch.setattr(module, "_alive", lambda pid: True)
+    monkeypatch.setattr(Process, "runs", lambda process: True)
     monkeypatch.setattr(os, "kill", lambda pid, number: killed.append(pid))
-    pool = PlayedPool()
-    pool._slots[0] = SimpleNamespace(  # type: ignore[assignment]
-        pid=77, connection=SimpleNamespace(fileno=lambda: -1), outbox=SimpleNamespace(close=lambda: None)
-    )
-    pool.close()
+    close_a_pool_of(Process(77, None), monkeypatch)
     assert killed == [77]
     assert "were killed, and have not ended: processes [77]" in caplog.text
 
 
-@pytest.fixture
-def ended():
-    """A process that has ended, and that nobody has waited for."""
-    process = subprocess.Popen(["true"])
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    yield process
-    process.wait()
+def close_a_pool_of(process: Process, monkeypatch) -> None:
+    """Closes a pool with a slot that does not end by itself."""
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.05)
+    pool = PlayedPool()
+    pool._slots[0] = SimpleNamespace(  # type: ignore[assignment]
+        process=process, connection=SimpleNamespace(fileno=lambda: -1), outbox=SimpleNamespace(close=lambda: None)
+    )
+    pool.close()
 
 
-def without_proc(monkeypatch):
-    def missing(path: str) -> None:
-        raise FileNotFoundError(path)
-
-    monkeypatch.setattr(module, "open", missing, raising=False)
-
-
-def test_a_process_lives_until_it_ends(ended):
-    assert _alive(os.getpid())
-    assert not _alive(ended.pid), "it is a zombie"
-    ended.wait()
-    assert not _alive(ended.pid)
+def test_a_slot_that_does_not_end_is_killed_and_nobody_who_has_its_number_later(monkeypatch):
+    with subprocess.Popen(["sleep", "300"]) as other:
+        started = Process.of(other.pid).started
+        assert started is not None
+        close_a_pool_of(Process(other.pid, started - 1), monkeypatch)
+        assert other.poll() is None
+        close_a_pool_of(Process(other.pid, started), monkeypatch)
+        assert other.wait(60) == -9
 
 
-def test_without_proc_a_process_lives_until_its_parent_has_asked_for_it(ended, monkeypatch):
-    without_proc(monkeypatch)
-    assert _alive(os.getpid())
-    assert _alive(ended.pid)
-    ended.wait()
-    assert not _alive(ended.pid)
+@pytest.mark.parametrize("timeout", [60.0, None])
+def test_nobody_waits_for_slots_that_have_been_ended(make_pool, timeout):
+    pool = make_pool()
+    pool.close()
+    done = threading.Event()
+    threading.Thread(target=lambda: (pool.tell_all("close", timeout), done.set()), daemon=True).start()
+    assert done.wait(30)
+    assert pool.look() == {0: None, 1: None}
+    with pytest.raises(SlotError, match="the slots of this attempt have been ended"):
+        pool.call_all("hello")
+
+
+def test_the_end_of_the_slots_ends_the_waiting_for_them(make_pool):
+    pool = make_pool()
+    with ThreadPoolExecutor(1) as executor:
+        called = executor.submit(pool.call_all, SILENT, timeout=300.0)
+        wait_until(lambda: pool._replies)
+        pool.close()
+        with pytest.raises(SlotError, match="the slots of this attempt have been ended"):
+            called.result(60)
