@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from flintstream.common import Types
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.graph.partitioners import RebalancePartitioner
 from flintstream.runtime.batch import Batch
@@ -138,6 +139,14 @@ def test_a_printed_value_without_a_string() -> None:
         harness.process_elements([1, Mute(), 2])
     assert caught.value.fault.operator == "Print"
     assert "Mute object" in str(caught.value.fault.record)
+
+
+def test_a_printed_value_of_another_type_than_the_declared_one() -> None:
+    harness = OneInputOperatorHarness(PrintOperator(None, Types.INT()), name="Print")
+    with pytest.raises(UserCodeError, match="'x' .str. is not a value of the declared type Integer") as caught, harness:
+        harness.process_elements([1, "x"])
+    assert caught.value.fault.operator == "Print"
+    assert "File" not in caught.value.fault.traceback
 
 
 def test_a_collected_value_that_cannot_be_sent() -> None:

@@ -38,9 +38,7 @@ class PrintOperator(Operator):
         self._shows_rows = isinstance(self._type, RowTypeInfo)
 
     def process(self, batch: Batch) -> None:
-        prefix, text, values = self._prefix, self._text, batch.values
-        if self._type is not None and not (self._shows_rows and {*map(type, values)} == {Row}):
-            values = self._type.coerce(values)  # Rows are shown as they are, as in PyFlink.
+        prefix, text, values = self._prefix, self._text, self._declared(batch.values)
         records = iter(values)
         try:
             lines = [prefix + text(value) for value in records]
@@ -48,6 +46,14 @@ class PrintOperator(Operator):
             record = record_at_fault(values, records)
             raise user_fault(error, self.context.name, self.context.subtask, record) from error
         self.context.services.spool(PRINT_SPOOL).append(lines)
+
+    def _declared(self, values: list[Any]) -> list[Any]:
+        if self._type is None or (self._shows_rows and {*map(type, values)} == {Row}):
+            return values  # Rows are shown as they are, as in PyFlink.
+        try:
+            return self._type.coerce(values)
+        except Exception as error:
+            raise user_fault(error, self.context.name, self.context.subtask) from error
 
     def finish(self) -> None:
         """Nothing comes behind a sink."""
