@@ -69,6 +69,9 @@ class Reply:
 LOOK = "look"
 """The call that a slot answers at once, whatever it does: with its Activity. It is also the heartbeat."""
 
+ASKING_SOURCES = "asking sources for data"
+"""What a slot does between epochs, by itself."""
+
 
 @dataclass(frozen=True)
 class Activity:
@@ -85,6 +88,11 @@ class Activity:
     stack: str = ""
     other_stacks: dict[str, str] = field(default_factory=dict)
     """Of the other threads in which user code runs, by name."""
+
+    @property
+    def in_user_code(self) -> bool:
+        """Whether code of the program may be running, which takes as long as it likes."""
+        return self.operator is not None or self.work == ASKING_SOURCES
 
     def describe(self) -> str:
         """One line for a person."""

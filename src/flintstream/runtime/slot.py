@@ -35,6 +35,7 @@ from flintstream.runtime.faults import Fault, UserCodeError, engine_fault
 from flintstream.runtime.garbage import GarbageCollection, resident_bytes
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.protocol import (
+    ASKING_SOURCES,
     DONE,
     END,
     FAILED,
@@ -158,7 +159,7 @@ class Slot:
             try:
                 return self._work.get(timeout=POLL_SECONDS if pollable else None)
             except queue.Empty:
-                self._activity.begin("asking sources for data")
+                self._activity.begin(ASKING_SOURCES)
                 try:
                     if any([head.poll() for head in pollable]):
                         self._notify_data()

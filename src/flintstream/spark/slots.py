@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import os
 import pickle
 import shutil
@@ -11,12 +12,12 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ALL_COMPLETED, FIRST_EXCEPTION, Future
-from concurrent.futures import wait as wait_for
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ALL_COMPLETED, FIRST_EXCEPTION, Future, wait
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_to_read
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.processes import Process
@@ -43,6 +44,7 @@ EXIT_SECONDS = 30.0
 LOOK_SECONDS = 10.0
 """How long a slot may take to say what it does."""
 _WAIT_SECONDS = 0.1
+_STEP_SECONDS = 1.0
 # A Unix socket's path holds 108 bytes on Linux, 104 on macOS; a slot's is "<directory>/slot-<n>-<8 characters>/s".
 _LONGEST_DIRECTORY = 104 - 24
 _CALLS_OF_USER_CODE = frozenset({"deploy", "snapshot", "checkpoint_complete", "checkpoint_aborted", "close"})
@@ -318,7 +320,8 @@ class SlotPool:
         """Calls all slots at once and waits for all replies, in the order of the slots.
 
         Without a timeout it is that of the settings, and none for calls that run user code: those may take as long as they
-        like, and end when the pool is told to give up.
+        like, and end when the pool is told to give up. A slot that is in such code of its own accord, reading
+        ahead say, is not late.
         """
         sent = {slot: self._send(slot, name, arguments(slot) if arguments else {}) for slot in range(self._count)}
         return self._replies_to(name, sent, timeout)
@@ -326,14 +329,14 @@ class SlotPool:
     def _replies_to(self, name: str, sent: dict[int, Future[Any]], timeout: float | None) -> list[Any]:
         if timeout is None and name not in _CALLS_OF_USER_CODE:
             timeout = self._timeouts.call
-        wait_for(sent.values(), timeout, FIRST_EXCEPTION)
-        failed = next((future for future in sent.values() if future.done() and future.exception() is not None), None)
-        if failed is not None:
-            failed.result()
-        late = [slot for slot, future in sent.items() if not future.done()]
-        if late:
-            diagnosis = "\n".join(self.describe(each) for each in self.look().items() if each[0] in late)
-            raise SlotError(f"slots {late} have not answered '{name}' within {timeout:g} s: {diagnosis}")
+        while _late(sent, timeout):
+            looked = self.look()
+            # Calls queue behind code of the program: a reader, say, that waits for its server. The watchdog reports that.
+            # What was answered meanwhile is not late, nor what is answered in the moment after such code has returned.
+            late = [slot for slot in _late(sent, _STEP_SECONDS) if not _in_user_code(looked[slot])]
+            if late:
+                diagnosis = "\n".join(self.describe((slot, looked[slot])) for slot in late)
+                raise SlotError(f"slots {late} have not answered '{name}' within {timeout:g} s: {diagnosis}")
         return [future.result() for future in sent.values()]
 
     # --- what slots do ---
@@ -341,7 +344,7 @@ class SlotPool:
     def look(self) -> dict[int, Activity | None]:
         """What each slot does now; None for one that does not answer."""
         sent = {slot: self._send(slot, LOOK, {}) for slot in sorted(self._slots)}
-        wait_for(sent.values(), LOOK_SECONDS, ALL_COMPLETED)
+        _wait_for(sent.values(), LOOK_SECONDS, ALL_COMPLETED)
         return {slot: future.result() if _answered(future) else None for slot, future in sent.items()}
 
     def describe(self, looked: tuple[int, Activity | None]) -> str:
@@ -375,7 +378,7 @@ class SlotPool:
     def tell_all(self, name: str, timeout: float | None) -> None:
         """Calls all slots that can be reached, and gives them time to do it, whatever comes of it."""
         self._given_up = None
-        wait_for([self._send(slot, name, {}) for slot in list(self._slots)], timeout, ALL_COMPLETED)
+        _wait_for([self._send(slot, name, {}) for slot in list(self._slots)], timeout, ALL_COMPLETED)
 
     def give_up_calls(self, why: str) -> None:
         """Ends the waiting for replies, now and in future: the job is about to end."""
@@ -405,7 +408,7 @@ class SlotPool:
         by_connection = {handle.connection: handle for handle in self._slots.values()}
         while by_connection and not self._closing:
             try:
-                ready = wait(list(by_connection), timeout=1.0)
+                ready = wait_to_read(list(by_connection), timeout=1.0)
             except (OSError, ValueError):
                 return
             for connection in ready:
@@ -453,6 +456,31 @@ def _unsent(slot: int, error: BaseException) -> BaseException:
     """What cannot be pickled is the caller's matter; all else is the connection's."""
     unreachable = isinstance(error, OSError | ValueError)
     return SlotError(f"slot {slot} cannot be reached: {error}") if unreachable else error
+
+
+def _late(sent: dict[int, Future[Any]], seconds: float | None) -> list[int]:
+    """Waits for replies, and gives the slots whose are missing; raises the first failure."""
+    _wait_for(sent.values(), seconds, FIRST_EXCEPTION)
+    for future in sent.values():
+        if future.done():
+            future.result()
+    return [slot for slot, future in sent.items() if not future.done()]
+
+
+def _wait_for(futures: Collection[Future[Any]], seconds: float | None, until: str) -> None:
+    """Waits step by step. A step counts once, however long it takes: a driver that was stopped itself, by Control-Z say, has
+    not listened."""
+    left = math.inf if seconds is None else seconds
+    while left > 0:
+        step = min(left, _STEP_SECONDS)
+        done, waiting = wait(futures, step, until)
+        if not waiting or (until == FIRST_EXCEPTION and any(future.exception() is not None for future in done)):
+            return
+        left -= step
+
+
+def _in_user_code(activity: Activity | None) -> bool:
+    return activity is not None and activity.in_user_code
 
 
 def _answered(future: Future[Any]) -> bool:
