@@ -17,8 +17,16 @@ from flintstream.jobmaster.alignment import AlignmentGroups
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator, Outcome, Pending
 from flintstream.jobmaster.checkpoints.restore import share_of
 from flintstream.jobmaster.cleanup import clean_up
-from flintstream.jobmaster.control import JobControl, JobFailed, JobStopped, SavepointRequest
+from flintstream.jobmaster.control import (
+    JobCancelled,
+    JobControl,
+    JobFailed,
+    JobStopped,
+    SavepointRequest,
+    StopUndecided,
+)
 from flintstream.jobmaster.deliveries import Deliveries
+from flintstream.jobmaster.lease import LeaseLostError
 from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.sizing import EpochSizer
@@ -455,7 +463,7 @@ class JobAttempt:
         """Takes a savepoint, and with it perhaps ends the job; whoever waits for it learns what came of it."""
         try:
             self._answer(request)
-        except JobStopped:
+        except (JobStopped, StopUndecided):
             raise
         except BaseException as error:
             if not request.result.done():
@@ -475,13 +483,23 @@ class JobAttempt:
             return
         error = self._wait_for(pending)
         if error is None:
-            seconds = self._coordinator.settings.timeout
-            self._control.within(seconds, "noting that the job stops", lambda: self._coordinator.stop(pending))
+            stopped = JobStopped(request, pending.result.result(), pending.checkpoint_id, pending.epoch)
+            self._note_stop(stopped, pending)
             self._deliveries.release(pending.epoch)
-            raise JobStopped(request, pending.result.result(), pending.checkpoint_id)
+            raise stopped
         request.result.set_exception(error)
         if request.drain:
             raise _failed(f"the job was drained, and its savepoint has failed: {error}")
+
+    def _note_stop(self, stopped: JobStopped, pending: Pending) -> None:
+        """Makes a savepoint the only thing that is restored from now on."""
+        seconds = self._coordinator.settings.timeout
+        try:
+            self._control.within(seconds, "noting that the job stops", lambda: self._coordinator.stop(pending))
+        except (LeaseLostError, JobCancelled):
+            raise
+        except Exception as error:
+            raise StopUndecided(stopped, error) from error
 
     def commit(self, checkpoint_id: int) -> None:
         """Lets sinks commit what a savepoint contains with which the job stops."""

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from flintstream.runtime.faults import Fault
+from flintstream.runtime.faults import Fault, engine_fault
 
 CAUSE_SECONDS = 2.0
 _LOOK_SECONDS = 10.0
@@ -56,11 +56,24 @@ class SavepointRequest:
 class JobStopped(Exception):
     """The job stops with a savepoint that is complete, as it was told to. What the savepoint contains is to be committed."""
 
-    def __init__(self, request: SavepointRequest, location: str, checkpoint_id: int) -> None:
+    def __init__(self, request: SavepointRequest, location: str, checkpoint_id: int, epoch: int = 0) -> None:
         super().__init__(location)
         self.request = request
         self.location = location
         self.checkpoint_id = checkpoint_id
+        self.epoch = epoch
+        """The last epoch that the savepoint contains."""
+
+
+class StopUndecided(JobFailed):
+    """The job was to stop with a savepoint that is complete, and the storage has failed while that was noted.
+
+    The next attempt knows whether it was.
+    """
+
+    def __init__(self, stopped: JobStopped, error: BaseException) -> None:
+        super().__init__(engine_fault(error))
+        self.stopped = stopped
 
 
 class JobControl:

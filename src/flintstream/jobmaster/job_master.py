@@ -25,6 +25,7 @@ from flintstream.jobmaster.control import (
     JobFailed,
     JobStopped,
     SavepointRequest,
+    StopUndecided,
     promise,
 )
 from flintstream.jobmaster.deliveries import Deliveries
@@ -82,6 +83,8 @@ class JobMaster:
         self.attempt: JobAttempt | None = None
         self.failure: str | None = None
         """Why the job has failed, in one line, if it has."""
+        self._undecided: JobStopped | None = None
+        """A stop of which it is not known yet whether the job's lease has it."""
         self._stopped: JobStopped | None = None
         """The savepoint with which the job stops, if it was told to. From then on it restores nothing else."""
         self._started = time.monotonic()
@@ -192,6 +195,8 @@ class JobMaster:
             self._stopped.request.result.set_result(self._stopped.location)
         elif self._stopped is not None:
             self._stopped.request.result.set_exception(_not_ended(self._stopped.location, failure))
+        if self._undecided is not None:
+            self._undecided.request.result.set_exception(_not_ended(self._undecided.location, failure))
         self._control.refuse_requests(self._end())
         if failure is None:
             self.result.set_result(outcome)  # type: ignore[arg-type]
@@ -225,6 +230,8 @@ class JobMaster:
                     self._release(JobStatus.CANCELLING)
                     return JobStatus.CANCELED, JobCancelledError(self.settings.job_name, str(self.job_id))
                 fault = error.fault if isinstance(error, JobFailed) else engine_fault(error)
+                if isinstance(error, StopUndecided):
+                    self._undecided = error.stopped
                 self._release(JobStatus.FAILING)
                 fault = self._loss_of_spark() or fault
                 delay = None if fault.permanent else strategy.delay()
@@ -306,6 +313,7 @@ class JobMaster:
         """Makes the job this driver's own, and only then looks for what it has to restore."""
         seconds = self.settings.checkpoints.timeout
         self._control.within(seconds, "claiming the job", self.checkpoints.begin_attempt)
+        self._decide_stop()
         restored = self._control.within(seconds, "reading what to restore", self._restore_point)
         if restored is not None:
             self.checkpoints.number_behind(restored.checkpoint_id)
@@ -313,6 +321,17 @@ class JobMaster:
             self._deliveries.release(self.checkpoints.epoch_before(restored.checkpoint_id))
         self._deliveries.forget()
         return restored
+
+    def _decide_stop(self) -> None:
+        """A stop whose note seemed to fail: the job's lease, which is this driver's again, tells what came of it."""
+        undecided, self._undecided = self._undecided, None
+        if undecided is None:
+            return
+        if self.checkpoints.lease.stopped == undecided.location:
+            self._stopped = undecided
+            self._deliveries.release(undecided.epoch)
+        else:
+            undecided.request.result.set_exception(_not_stopped(undecided.location))
 
     def _restore_point(self) -> RestoredOperators | None:
         if self._stopped is not None:
@@ -359,6 +378,13 @@ def _later(seconds: float, call: Callable[..., None], *arguments: Any) -> thread
     timer.daemon = True
     timer.start()
     return timer
+
+
+def _not_stopped(savepoint: str) -> RuntimeError:
+    return RuntimeError(
+        f"savepoint {savepoint} is complete, but the job could not be stopped with it, since its checkpoint storage has "
+        "failed: the job has been restarted from its last checkpoint, and runs on"
+    )
 
 
 def _not_ended(savepoint: str, error: BaseException | None) -> RuntimeError:

@@ -137,6 +137,8 @@ class JobLease:
         """The entries of completed checkpoints, by their number."""
         self._succeeded = False
         """Whether other drivers have owned the job before."""
+        self.stopped: str | None = None
+        """The savepoint of a stop whose entry was thought to have failed, and is there."""
 
     # --- entries of the owner ---
 
@@ -159,6 +161,9 @@ class JobLease:
         """Makes a checkpoint complete whose metadata are written: from now on it can be restored."""
         number = self._append(self._entry(COMPLETED, attempt, checkpoint=checkpoint_id))
         with self._lock:
+            if attempt != self._attempt:
+                # The storage has hung behind the entry: the next attempt has found it, or has begun before it.
+                raise StaleAttemptError(f"attempt {attempt} is over, and attempt {self._attempt} has begun")
             self._completed[checkpoint_id] = number
 
     def stop(self, checkpoint_id: int, savepoint: str, attempt: int) -> None:
@@ -221,6 +226,7 @@ class JobLease:
         for number in self._log.numbers():
             if number <= self._position:
                 self._log.remove(number)
+        self._log.storage.remove_if_empty(LEASE)
 
     # --- how ---
 
@@ -275,6 +281,8 @@ class JobLease:
                 self._position = max(self._position, number)
             if found.kind == COMPLETED and found.checkpoint is not None:
                 self._completed[found.checkpoint] = number
+            if found.kind == STOPPED:
+                self.stopped = found.savepoint
 
     def _raise_if_foreign(self, number: int, found: LeaseEntry | None) -> None:
         if found is None or found.owner == self._owner:

@@ -12,7 +12,7 @@ from flintstream.common import JobStatus
 from flintstream.jobmaster import job_master as module
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointFailedError
 from flintstream.jobmaster.checkpoints.restore import RestoreError
-from flintstream.jobmaster.control import JobFailed, JobStopped, SavepointRequest
+from flintstream.jobmaster.control import JobFailed, JobStopped, SavepointRequest, StopUndecided
 from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
 from flintstream.jobmaster.job_master import JobMaster
 from flintstream.jobmaster.settings import JobSettings
@@ -87,6 +87,8 @@ class StoppedAttempt:
     request: ClassVar[SavepointRequest]
     location: ClassVar[str]
     failures: ClassVar[int]
+    undecided: ClassVar[bool] = False
+    """Whether the storage fails when the stop is noted."""
     restored: ClassVar[list[int | None]]
     """What each attempt was told to restore."""
     committed: ClassVar[list[str]]
@@ -101,7 +103,10 @@ class StoppedAttempt:
             self._commit("when it was opened")
 
     def run(self) -> None:
-        raise JobStopped(self.request, self.location, 5)
+        stopped = JobStopped(self.request, self.location, 5)
+        if self.undecided:
+            raise StopUndecided(stopped, OSError("the connection was lost"))
+        raise stopped
 
     def commit(self, checkpoint_id: int) -> None:
         self._commit("when it was told")
@@ -139,6 +144,26 @@ def test_a_job_that_fails_behind_its_last_savepoint_restores_it_and_ends(stopped
     assert stopped.restored == [None, 5, 5]
     assert stopped.committed == ["when it was opened"]
     assert stopped.request.result.result(0) == stopped.location
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_stop_that_may_have_been_noted_is_decided_by_the_next_attempt(stopped, monkeypatch, noted):
+    stopped.undecided = True
+    master = make_master(
+        restart_strategy__type="fixed-delay",
+        **{"restart-strategy.fixed-delay.attempts": "1", "restart-strategy.fixed-delay.delay": "0 s"},
+    )
+    master.checkpoints.lease.stopped = stopped.location if noted else None
+    master.start()
+    master.join(60)
+    if noted:
+        assert master.status is JobStatus.FINISHED
+        assert stopped.restored == [None, 5]
+        assert stopped.request.result.result(0) == stopped.location
+    else:
+        assert stopped.restored == [None, None]
+        with pytest.raises(RuntimeError, match="could not be stopped with it"):
+            stopped.request.result.result(0)
 
 
 def test_whoever_stops_a_job_learns_of_its_savepoint_although_the_job_has_failed_behind_it(stopped):

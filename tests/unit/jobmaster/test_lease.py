@@ -184,6 +184,79 @@ def test_a_checkpoint_whose_completion_seemed_to_fail_is_restored(tmp_path):
     assert store.latest == metadata(2)
 
 
+def test_a_completion_that_hangs_behind_its_entry_does_not_come_back_on_top_of_later_ones(tmp_path):
+    storage = LocalStorage(str(tmp_path))
+    lease = claimed(storage)
+    store = CompletedCheckpoints(storage, 1, lease)
+    store.add(metadata(1), 1)
+    landed, may_go_on = threading.Event(), threading.Event()
+    lease_create, errors = LeaseLog.create, list[BaseException]()
+
+    def create(log: LeaseLog, number: int, entry: LeaseEntry) -> bool:
+        created = lease_create(log, number, entry)
+        if entry.checkpoint == 2:
+            landed.set()
+            assert may_go_on.wait(ENOUGH_SECONDS)
+        return created
+
+    def add() -> None:
+        try:
+            store.add(metadata(2), 1)
+        except StaleAttemptError as error:
+            errors.append(error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LeaseLog, "create", create)
+        hanging = threading.Thread(target=add, daemon=True)
+        hanging.start()
+        assert landed.wait(ENOUGH_SECONDS)
+        lease.begin_attempt()
+        store.catch_up()
+        assert store.latest == metadata(2), "it was complete when the attempt began"
+        for number in (3, 4):
+            store.add(metadata(number), 2)
+        store.prune([])
+        may_go_on.set()
+        hanging.join(ENOUGH_SECONDS)
+    assert len(errors) == 1
+    assert store.checkpoints == [metadata(4)]
+    assert lease.last_completed == 4
+
+
+def test_a_stop_whose_entry_seemed_to_fail_is_found(tmp_path):
+    storage = Flaky(str(tmp_path))
+    lease = claimed(storage)
+    for fails, found in (("before", None), ("after", "/savepoint")):
+        storage.fails = fails
+        with pytest.raises(UnknownOutcomeError):
+            lease.stop(1, "/savepoint", lease._attempt)
+        lease.begin_attempt()
+        assert lease.stopped == found
+
+
+def test_what_an_ended_job_removes_late_is_not_its_successors(tmp_path):
+    storage = LocalStorage(str(tmp_path))
+    first = claimed(storage)
+    old = CompletedCheckpoints(storage, 1, first)
+    old.add(metadata(1), 1)
+    storage.write("shared/old", b"")
+    second = JobLease(storage)
+    new = CompletedCheckpoints(storage, 1, second)
+    end = first.end
+
+    def end_and_hang(status: str) -> None:
+        end(status)
+        second.begin_attempt()
+        storage.write("shared/new", b"")
+        new.add(metadata(2), 1)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(LeaseLostError):
+        patch.setattr(first, "end", end_and_hang)
+        old.remove_all("FINISHED")
+    assert storage.exists("shared/new")
+    assert read_checkpoint(storage.root)[0] == metadata(2)
+
+
 def test_a_file_system_without_links_still_lets_only_one_create_a_file(tmp_path, monkeypatch):
     def link(source: str, target: str) -> None:
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
@@ -315,6 +388,9 @@ class Memory(Storage):
 
     def sizes(self, path: str = "") -> dict[str, int]:
         return {}
+
+    def remove_if_empty(self, path: str) -> None:
+        """There are no directories."""
 
     def write(self, path: str, data: bytes) -> None:
         raise AssertionError("what drivers share is created, never overwritten")

@@ -83,6 +83,8 @@ class Pending:
     begun: float = field(default_factory=lambda: time.monotonic())
     attempt: int = 0
     """The attempt of the job that has begun it."""
+    writer: StorageWriter = field(default_factory=lambda: StorageWriter("savepoint"))
+    """Works on its storage. Each savepoint has its own: where one hangs, the job's checkpoints go on."""
 
     @property
     def kind(self) -> str:
@@ -262,6 +264,7 @@ class CheckpointCoordinator:
             stored,
             base=self._notified if directory is None else None,
             attempt=self._attempt,
+            writer=self._writer if directory is None else StorageWriter("savepoint"),
         )
         with self._lock:
             self._pending[checkpoint_id] = pending
@@ -290,7 +293,7 @@ class CheckpointCoordinator:
                 del self._given_up[done.checkpoint_id]
             if late is not None or not pending.waiting:
                 # Still under the lock: an attempt that ends now must find it under way, and wait for it.
-                self._writer.submit(self._complete if late is None else self._discard, pending)
+                pending.writer.submit(self._complete if late is None else self._discard, pending)
 
     def decline(self, failed: SnapshotFailed) -> None:
         """A slot could not store its part."""
@@ -336,6 +339,8 @@ class CheckpointCoordinator:
         with self._lock:
             if self._pending.pop(pending.checkpoint_id, None) is None:
                 return None
+        if pending.savepoint is not None:
+            pending.writer.abandon()
         return self._end(pending, error)
 
     def _complete(self, pending: Pending) -> None:
@@ -416,17 +421,17 @@ class CheckpointCoordinator:
                 pending.result.set_exception(error)
             # What hangs may still be written, and what has an unknown outcome may be complete: its files stay.
             if not isinstance(error, (StorageHangsError, UnknownOutcomeError)):
-                self._writer.submit(self._discard, pending)
+                pending.writer.submit(self._discard, pending)
         outcome = Outcome(pending, error, self._tolerates(pending, error))
         self._outcomes.put(outcome)
         self._wake()
         return outcome
 
     def _tolerates(self, pending: Pending, error: BaseException | None) -> bool:
-        if isinstance(error, StorageHangsError):
-            return False
         if pending.savepoint is not None:
             return True
+        if isinstance(error, StorageHangsError):
+            return False
         with self._lock:
             self._failures = 0 if error is None else self._failures + 1
             return self._failures <= self.settings.tolerable_failures
@@ -503,18 +508,21 @@ class CheckpointCoordinator:
         for checkpoint_id in list(self._pending):
             self.fail(checkpoint_id, CheckpointFailedError("the job has failed or ended"))
         # Nothing of this attempt may become complete once the next one has begun.
-        if not self._writer.settle(STORAGE_SECONDS):
+        pending = list(self._pending.values())
+        if not StorageWriter.settle({self._writer, *(each.writer for each in pending)}, STORAGE_SECONDS):
             self._abandon_writes()
         self._given_up.clear()
         return self.outcomes()
 
     def _abandon_writes(self) -> None:
         """The storage hangs: the attempt ends without it."""
-        place = self.settings.directory or "the savepoint's directory"
+        left = list(self._pending.values())
+        places = sorted({str(pending.savepoint or self.settings.directory) for pending in left})
+        place = ", ".join(places) or self.settings.directory
         _log.warning("job %s: %s has not answered for %g s; goes on without it", self._job_id, place, STORAGE_SECONDS)
         self._writer.abandon()
         error = StorageHangsError(f"the job has failed or ended while metadata were being written to {place}")
-        for pending in list(self._pending.values()):
+        for pending in left:
             self._give_up_writing(pending, error)
 
     def close(self, keep: bool, status: str = "FINISHED") -> None:

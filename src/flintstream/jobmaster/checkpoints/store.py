@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable
 
 from flintstream.jobmaster.lease import COMPLETED, ENDED, LEASE, STOPPED, JobLease, LeaseEntry, LeaseLog
@@ -12,6 +13,8 @@ from flintstream.runtime.checkpoint.storage import Storage, StorageError, storag
 
 SHARED = "shared"
 TASK_OWNED = "taskowned"
+_AT_ONCE = 500
+"""How many files are removed before the lease is looked at again."""
 _CHECKPOINT = re.compile(r"chk-(\d+)")
 
 
@@ -31,6 +34,8 @@ class CompletedCheckpoints:
         self._retained = retained
         self._lease = lease
         self.checkpoints: list[CheckpointMetadata] = []
+        self._lock = threading.Lock()
+        """Guards the list against threads that a storage has held up for longer than anybody waits."""
 
     @property
     def latest(self) -> CheckpointMetadata | None:
@@ -70,8 +75,10 @@ class CompletedCheckpoints:
             raise StorageError(f"checkpoint storage: {storage.locate(path)} was created by somebody else meanwhile")
 
     def _take(self, metadata: CheckpointMetadata) -> None:
-        if self.find(metadata.checkpoint_id) is None:
-            self.checkpoints.append(metadata)
+        with self._lock:
+            latest = self.latest
+            if latest is None or metadata.checkpoint_id > latest.checkpoint_id:
+                self.checkpoints.append(metadata)
 
     def catch_up(self) -> None:
         """Takes a checkpoint in that the lease's log has, although its completion was thought to have failed."""
@@ -82,9 +89,10 @@ class CompletedCheckpoints:
     def prune(self, in_use: Iterable[int]) -> None:
         """Removes the oldest checkpoints beyond the number to keep; those `in_use` are the bases of others to come."""
         needed = set(in_use)
-        surplus = self.checkpoints[: -self._retained]
-        gone = [metadata for metadata in surplus if metadata.checkpoint_id not in needed]
-        self.checkpoints = [metadata for metadata in self.checkpoints if metadata not in gone]
+        with self._lock:
+            surplus = self.checkpoints[: -self._retained]
+            gone = [metadata for metadata in surplus if metadata.checkpoint_id not in needed]
+            self.checkpoints = [metadata for metadata in self.checkpoints if metadata not in gone]
         if self._storage is None or not gone:
             return
         kept = set[str]().union(*(metadata.files() for metadata in self.checkpoints))
@@ -118,16 +126,22 @@ class CompletedCheckpoints:
         self.checkpoints = []
         if self._storage is None or not self._lease.holds:
             return
+        storage = self._storage
+        # What is there now, and nothing that a driver may put there which takes over later.
+        checkpoints = [checkpoint_directory(number) for number in _numbers(storage)]
+        shared = [f"{SHARED}/{name}" for name in storage.names(SHARED)]
+        others = [name for name in storage.names() if name not in (but, LEASE, SHARED, *checkpoints)]
         # From here on a driver that takes over knows that there is nothing left to do.
         self._lease.end(status)
-        for number in _numbers(self._storage):
-            self._storage.remove(checkpoint_directory(number))
-        for name in self._storage.names():
-            if name not in (but, LEASE):
-                self._storage.remove(name)
+        for name in [*checkpoints, *others]:
+            self._lease.check()
+            storage.remove(name)
+        for start in range(0, len(shared), _AT_ONCE):
+            self._lease.check()
+            storage.remove_files(shared[start : start + _AT_ONCE])
         self._lease.release()
-        if not [name for name in self._storage.names() if name != LEASE] and not self._storage.names(LEASE):
-            self._storage.remove("")
+        storage.remove_if_empty(SHARED)
+        storage.remove_if_empty("")
 
 
 def read_checkpoint(location: str, keys: SigningKeys | None = None) -> tuple[CheckpointMetadata, Storage]:

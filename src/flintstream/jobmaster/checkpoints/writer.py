@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import queue
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from typing import Any
 
@@ -12,42 +12,44 @@ _Work = tuple[Callable[..., Any], tuple[Any, ...], "Future[Any]"]
 
 
 class StorageWriter:
-    """Does one thing after the other. Not a pool of the standard library: Python would wait for its threads at exit."""
+    """Does one thing after the other, on a thread that lives while there is something to do.
+
+    Not a pool of the standard library: Python would wait for its threads at exit.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = threading.Lock()
-        self._queue: queue.SimpleQueue[_Work | None] | None = None
+        self._waiting: deque[_Work] | None = None
+        """What the thread has still to do; None while there is no thread."""
 
     def submit(self, call: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Makes a call when those before it are done."""
         future: Future[Any] = Future()
         with self._lock:
-            if self._queue is None:
-                self._queue = queue.SimpleQueue()
-                threading.Thread(target=self._run, args=(self._queue,), name=self._name, daemon=True).start()
-            self._queue.put((call, arguments, future))
+            if self._waiting is None:
+                self._waiting = deque()
+                threading.Thread(target=self._run, args=(self._waiting,), name=self._name, daemon=True).start()
+            self._waiting.append((call, arguments, future))
         return future
 
-    def settle(self, seconds: float) -> bool:
-        """Waits until all is done, for a limited time; false if it hangs."""
-        return bool(wait([self.submit(lambda: None)], seconds).done)
+    @staticmethod
+    def settle(writers: Iterable[StorageWriter], seconds: float) -> bool:
+        """Waits until all that writers have to do is done, for a limited time; false if one of them hangs."""
+        return not wait([writer.submit(lambda: None) for writer in writers], seconds).not_done
 
     def abandon(self) -> None:
         """Leaves the thread alone with what it does now, and drops what waits behind that; what comes is done by another."""
         with self._lock:
-            left, self._queue = self._queue, None
-        if left is None:
-            return
-        while not left.empty():
-            work = left.get()
-            if work is not None:
-                work[2].cancel()
-        left.put(None)
+            left, self._waiting = self._waiting or deque(), None
+            dropped = list(left)
+            left.clear()
+        for _, _, future in dropped:
+            future.cancel()
 
-    def _run(self, work: queue.SimpleQueue[_Work | None]) -> None:
-        while (next_work := work.get()) is not None:
-            call, arguments, future = next_work
+    def _run(self, waiting: deque[_Work]) -> None:
+        while (work := self._next(waiting)) is not None:
+            call, arguments, future = work
             if not future.set_running_or_notify_cancel():
                 continue
             try:
@@ -56,3 +58,11 @@ class StorageWriter:
                 future.set_exception(error)
             else:
                 future.set_result(result)
+
+    def _next(self, waiting: deque[_Work]) -> _Work | None:
+        with self._lock:
+            if waiting:
+                return waiting.popleft()
+            if self._waiting is waiting:
+                self._waiting = None
+            return None

@@ -7,8 +7,8 @@ import os
 import shutil
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
@@ -62,6 +62,15 @@ class Storage(ABC):
     @abstractmethod
     def remove(self, path: str) -> None:
         """Removes a file, or a directory with all that is in it; what is gone already is fine."""
+
+    def remove_files(self, paths: Sequence[str]) -> None:
+        """Removes some files; what is gone already is fine."""
+        for path in paths:
+            self.remove(path)
+
+    @abstractmethod
+    def remove_if_empty(self, path: str) -> None:
+        """Removes a directory if nothing is in it."""
 
     @abstractmethod
     def at(self, path: str) -> Storage:
@@ -129,6 +138,12 @@ class LocalStorage(Storage):
             shutil.rmtree(target, ignore_errors=True)
         else:
             _remove_file(target)
+
+    def remove_if_empty(self, path: str) -> None:
+        try:
+            os.rmdir(self._path(path))
+        except OSError:
+            pass  # Something is in it, or it is gone.
 
     def at(self, path: str) -> LocalStorage:
         return LocalStorage(self._path(path), self._permissions)
@@ -273,6 +288,18 @@ class UrlStorage(Storage):
             file_system.rm(target, recursive=True)
         except FileNotFoundError:
             pass  # Gone already.
+
+    def remove_files(self, paths: Sequence[str]) -> None:
+        targets = [self._at(path)[1] for path in paths]
+        if targets:
+            self._at("")[0].rm(targets)
+
+    def remove_if_empty(self, path: str) -> None:
+        file_system, target = self._at(path)
+        # Where paths begin with a bucket there are no directories, but on some there are.
+        if target.startswith("/") and not self.names(path):
+            with suppress(Exception):
+                file_system.rmdir(target)
 
     def at(self, path: str) -> UrlStorage:
         return UrlStorage(f"{self.root}/{path}" if path else self.root)

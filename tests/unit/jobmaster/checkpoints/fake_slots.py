@@ -12,6 +12,7 @@ from uuid import uuid4
 from flintstream.jobmaster.checkpoints import coordinator as module
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator, OperatorInfo, Outcome, Pending
 from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
+from flintstream.jobmaster.checkpoints.writer import StorageWriter
 from flintstream.jobmaster.lease import LEASE
 from flintstream.runtime.checkpoint.databases import SharedFiles
 from flintstream.runtime.checkpoint.metadata import METADATA, DatabasePart, Piece, SubtaskState
@@ -47,6 +48,7 @@ class FakeJob:
         self.safe: dict[int, dict[str, Piece]] = {slot: {} for slot in range(SLOTS)}
         """Of slots with databases: the files of that checkpoint, by their identity."""
         self.settings = CheckpointSettings(**{"interval": 10.0, "inline_size": 0, **settings})
+        self._writers: set[StorageWriter] = set()
         self.coordinator = CheckpointCoordinator(self.settings, job_id, "my job", OPERATORS, self._wake)
 
     def _wake(self) -> None:
@@ -55,7 +57,9 @@ class FakeJob:
     def begin(self, savepoint: str | None = None) -> Pending:
         """An epoch has run, and a checkpoint begins."""
         self.epoch += 1
-        return self.coordinator.begin(self.epoch, SLOTS, {SOURCE: b"position %d" % self.epoch}, savepoint)
+        pending = self.coordinator.begin(self.epoch, SLOTS, {SOURCE: b"position %d" % self.epoch}, savepoint)
+        self._writers.add(pending.writer)
+        return pending
 
     def store(self, pending: Pending, slot: int, base: int | None = None) -> SnapshotDone:
         """What a slot stores: all its state, or what has changed since the checkpoint `base`."""
@@ -92,9 +96,9 @@ class FakeJob:
         self.coordinator.decline(SnapshotFailed(slot, pending.checkpoint_id, engine_fault(OSError(why))))
 
     def settle(self) -> None:
-        """Waits for what the coordinator does on its own thread."""
+        """Waits for what the coordinator does on threads of its own."""
         for _ in range(3):
-            assert self.coordinator._writer.settle(60)
+            assert StorageWriter.settle({self.coordinator._writer, *self._writers}, 60)
 
     def outcomes(self) -> list[Outcome]:
         """What became of checkpoints; the slots are told."""

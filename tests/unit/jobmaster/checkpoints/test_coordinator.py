@@ -754,6 +754,33 @@ def test_what_is_written_after_the_attempt_is_restored_with_the_epochs_that_it_c
     assert job.coordinator.epoch_before(1) == 0
 
 
+def test_a_savepoint_that_hangs_holds_no_checkpoint_up(make, clock, monkeypatch, tmp_path):
+    job = make(timeout=60.0)
+    begun, may_go_on = threading.Event(), threading.Event()
+    create = LocalStorage.create
+
+    def slowly(storage: LocalStorage, path: str, data: bytes) -> bool:
+        if "savepoint-" in storage.root:
+            begun.set()
+            may_go_on.wait(60)
+        return create(storage, path, data)
+
+    monkeypatch.setattr(LocalStorage, "create", slowly)
+    hanging = job.begin(str(tmp_path / "savepoints"))
+    job.answer(hanging)
+    assert begun.wait(60)
+    job._writers.clear()
+    job.checkpoint()
+    clock.now += 60
+    job.coordinator.expire()
+    (outcome,) = job.coordinator.outcomes()
+    assert outcome.pending is hanging
+    assert f"metadata are still being written to {hanging.savepoint}" in str(outcome.error)
+    assert job.coordinator.count(outcome), "whoever wanted it is told; the job runs on"
+    job.checkpoint(base=job.base)
+    may_go_on.set()
+
+
 def test_a_storage_that_hangs_when_the_job_has_ended_is_told(make, monkeypatch):
     job = make()
     may_go_on = threading.Event()
