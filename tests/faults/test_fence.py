@@ -13,7 +13,6 @@ import pytest
 from tests.faults.helpers import assert_nothing_left, failure, idle_job, seen, wait_until
 
 from flintstream.common import JobStatus
-from flintstream.runtime.connections import connect
 from flintstream.runtime.protocol import FAILED, Hello
 
 PROGRAM = Path(__file__).with_name("retry_program.py")
@@ -38,7 +37,7 @@ def right_hello(client, level=0, slot=0):
 def say(client, message, slot=0):
     """Says something to a slot as a Spark task would; returns the answer."""
     pool = client._master.attempt.pool
-    with connect(pool.addresses[slot], pool.credentials) as connection:
+    with pool.access.connect(slot) as connection:
         connection.send(message)
         return connection.recv_bytes()
 
@@ -69,14 +68,14 @@ def test_strangers_and_stragglers_are_refused_and_do_not_disturb_the_job(job, tm
 
 
 def test_a_wrong_key_is_rejected_and_does_not_disturb_the_job(job, tmp_path):
-    for address in job._master.attempt.pool.addresses:
+    for address in job._master.attempt.pool.access.addresses:
         with pytest.raises((AuthenticationError, EOFError, ConnectionError)):
             Client(address, authkey=b"guessed")
     assert_undisturbed(job, tmp_path)
 
 
 def test_a_peer_that_connects_and_says_nothing_does_not_disturb_the_job(job, tmp_path):
-    silent = [Client(address) for address in job._master.attempt.pool.addresses]
+    silent = [Client(address) for address in job._master.attempt.pool.access.addresses]
     try:
         assert_undisturbed(job, tmp_path)
     finally:

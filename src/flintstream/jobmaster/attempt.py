@@ -143,8 +143,7 @@ class JobAttempt:
             self._number,
             [frozenset(vertex.id for vertex in level) for level in graph.levels],
             [1 + max(graph.slot(vertex.id, vertex.parallelism - 1) for vertex in level) for level in graph.levels],
-            pool.addresses,
-            pool.credentials.for_tasks,
+            pool.access,
         )
         if restored is not None:
             self._write_staged(restored.checkpoint_id)
@@ -366,9 +365,7 @@ class JobAttempt:
         """Hands the records of a Spark sink to its function, then lets the slots forget them."""
         assert self.pool is not None and writer.write is not None
         first = self._call_slot(holders[0], "fetch", spool=spool, page=0)
-        frame = spool_frame(
-            self._spark, self.pool.addresses, self.pool.credentials.for_tasks, spool, writer.input_type, first
-        )
+        frame = spool_frame(self._spark, self.pool.access, spool, writer.input_type, first)
         try:
             with self._waiting(f"the write {number} of a Spark sink"):
                 writer.write(frame, number)

@@ -85,6 +85,21 @@ def _connect_once(address: Address, credentials: Credentials, seconds: float) ->
     return connection
 
 
+@dataclass(frozen=True)
+class SlotAccess:
+    """How a Spark task reaches the slots of an attempt."""
+
+    addresses: tuple[Address, ...]
+    """By slot."""
+    credentials: Credentials
+    connect_seconds: float
+    """For a slot to answer: one that is stopped for a while is not given up."""
+
+    def connect(self, slot: int) -> Connection:
+        """A connection to a slot."""
+        return connect(self.addresses[slot], self.credentials, self.connect_seconds)
+
+
 class ConnectionListener:
     """Accepts the connections of those who know the key."""
 

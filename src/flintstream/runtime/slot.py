@@ -77,6 +77,8 @@ class SlotSpec:
     credentials: Credentials
     directory: str | None
     """Where the slot may put its socket and files; None where the driver is on another machine."""
+    connect_seconds: float = 300.0
+    """For the driver to answer the slot's first call: one that is stopped for a while, by Control-Z say, loses no slot."""
     heartbeat_timeout: float = 600.0
     """A slot that has heard nothing of a driver on another machine for so long ends."""
 
@@ -488,7 +490,7 @@ def main() -> None:
         directory = str(owned_directory(prefix="flint-slot-"))
     try:
         try:
-            control = connect(spec.driver, spec.credentials)
+            control = connect(spec.driver, spec.credentials, spec.connect_seconds)
         except (FileNotFoundError, ConnectionRefusedError):
             if isinstance(spec.driver, str):
                 return  # The driver has closed its socket: the attempt is over, and nobody waits for this slot.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from flintstream.runtime.connections import Address, Credentials
+from flintstream.runtime.connections import SlotAccess
 from flintstream.spark.exchange import EPOCH_PROPERTY, ROW_SCHEMA, LevelTask
 from flintstream.spark.jvm import cancel_jobs
 from flintstream.spark.plans import frame_of_plan, in_session
@@ -31,8 +31,7 @@ class EpochRunner:
         attempt: int,
         levels: Sequence[frozenset[int]],
         widths: Sequence[int],
-        addresses: Sequence[Address],
-        credentials: Credentials,
+        slots: SlotAccess,
     ) -> None:
         self._spark = job_session(spark)
         self._context = spark.sparkContext
@@ -40,10 +39,7 @@ class EpochRunner:
         # Never that of another job, also not of one with the same id: what is cancelled stays so.
         self._group = f"flint-{job_id}-{attempt}-{uuid.uuid4().hex[:8]}"
         self._widths = list(widths)
-        self._tasks = [
-            LevelTask(job_id, attempt, level, vertices, tuple(addresses), credentials)
-            for level, vertices in enumerate(levels)
-        ]
+        self._tasks = [LevelTask(job_id, attempt, level, vertices, slots) for level, vertices in enumerate(levels)]
         self._plan: Any = None
 
     def run(self, epoch: int, readers: Sequence[DataFrame] = ()) -> None:

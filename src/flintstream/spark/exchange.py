@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flintstream.runtime.connections import Address, Credentials, connect
+from flintstream.runtime.connections import SlotAccess
 from flintstream.runtime.protocol import (
     DONE,
     END,
@@ -51,8 +51,7 @@ class LevelTask:
     level: int
     vertices: frozenset[int]
     """The vertices of this level; rows for others are passed on."""
-    addresses: tuple[Address, ...]
-    credentials: Credentials
+    slots: SlotAccess
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -61,7 +60,7 @@ class LevelTask:
         context: Any = TaskContext.get()
         slot = context.partitionId()
         epoch = int(context.getLocalProperty(EPOCH_PROPERTY))
-        with connect(self.addresses[slot], self.credentials) as connection:
+        with self.slots.connect(slot) as connection:
             connection.send(Hello(self.job_id, self.attempt, epoch, self.level, slot))
             _expect_done(connection.recv_bytes())
             sender = _Sender(connection, batches, self.vertices)

@@ -21,7 +21,7 @@ from multiprocessing.connection import wait as wait_to_read
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.processes import Process
-from flintstream.runtime.connections import Address, ConnectionListener, hang_up, notice_silence, received
+from flintstream.runtime.connections import Address, ConnectionListener, SlotAccess, hang_up, notice_silence, received
 from flintstream.runtime.faults import Fault, engine_fault
 from flintstream.runtime.protocol import LOOK, Activity, DataReady, Registration, Reply, Request, SlotFailed
 from flintstream.runtime.reception import MOST_WAITING
@@ -225,24 +225,12 @@ class SlotPool:
     def _launch(self) -> dict[int, Process]:
         """Starts the processes, and gives them by slot. A barrier stage needs a core for each task, so a task may start
         several slots."""
-        assert self._listener is not None
         context = self._spark.sparkContext
         cores = context.defaultParallelism
         tasks = max(1, min(self._count, cores))
         context.setJobGroup(self._group, f"slots of job {self._job_id}", True)
-        specs = [
-            SlotSpec(
-                slot=slot,
-                job_id=self._job_id,
-                attempt=self._attempt,
-                driver=self._listener.address,
-                credentials=self.credentials,
-                directory=self._directory if self.local else None,
-                heartbeat_timeout=self._timeouts.heartbeat_timeout,
-            )
-            for slot in range(self._count)
-        ]
-        groups = [[(spec.slot, pickle.dumps(spec)) for spec in specs[task::tasks]] for task in range(tasks)]
+        specs = [(slot, pickle.dumps(self._spec(slot))) for slot in range(self._count)]
+        groups = [specs[task::tasks] for task in range(tasks)]
         started = (
             context.parallelize(groups, tasks)
             .barrier()
@@ -252,6 +240,19 @@ class SlotPool:
         assert len(started) == self._count
         self._started = dict(started)
         return self._started
+
+    def _spec(self, slot: int) -> SlotSpec:
+        assert self._listener is not None
+        return SlotSpec(
+            slot=slot,
+            job_id=self._job_id,
+            attempt=self._attempt,
+            driver=self._listener.address,
+            credentials=self.credentials,
+            directory=self._directory if self.local else None,
+            connect_seconds=self._timeouts.start,
+            heartbeat_timeout=self._timeouts.heartbeat_timeout,
+        )
 
     def close(self) -> None:
         """Ends all slots: gives user code the chance to close, then closes the connections, at which slots exit."""
@@ -291,9 +292,10 @@ class SlotPool:
     # --- calls ---
 
     @property
-    def addresses(self) -> list[Address]:
-        """Where Spark tasks find each slot."""
-        return [self._slots[slot].address for slot in range(self._count)]
+    def access(self) -> SlotAccess:
+        """How Spark tasks reach the slots."""
+        addresses = tuple(self._slots[slot].address for slot in range(self._count))
+        return SlotAccess(addresses, self.credentials.for_tasks, self._timeouts.heartbeat_timeout)
 
     @property
     def handles(self) -> list[SlotHandle]:

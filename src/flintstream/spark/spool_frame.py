@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from flintstream.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TupleTypeInfo
-from flintstream.runtime.connections import Address, Credentials, connect
+from flintstream.runtime.connections import SlotAccess
 from flintstream.runtime.faults import short_repr
 from flintstream.runtime.protocol import DONE, ReadSpool
 
@@ -25,15 +25,14 @@ if TYPE_CHECKING:
 class _ReadSlots:
     """The function of a `mapInArrow`: the records of a spool, partition i from slot i."""
 
-    addresses: tuple[Address, ...]
-    credentials: Credentials
+    slots: SlotAccess
     spool: str
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for slot in batch.column(0).to_pylist():
-                with connect(self.addresses[slot], self.credentials) as connection:
+                with self.slots.connect(slot) as connection:
                     connection.send(ReadSpool(self.spool))
                     while (frame := connection.recv_bytes())[:1] != DONE:
                         yield _to_arrow(pickle.loads(memoryview(frame)[1:]), self.schema)
@@ -41,8 +40,7 @@ class _ReadSlots:
 
 def spool_frame(
     spark: SparkSession,
-    addresses: Sequence[Address],
-    credentials: Credentials,
+    slots: SlotAccess,
     spool: str,
     declared: TypeInformation | None,
     first_page: bytes,
@@ -51,9 +49,9 @@ def spool_frame(
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schema = _spark_schema(spark, declared, pickle.loads(first_page))
-    read = _ReadSlots(tuple(addresses), credentials, spool, to_arrow_schema(schema, timezone="UTC"))
-    slots = len(addresses)
-    return spark.range(0, slots, 1, slots).mapInArrow(read, schema)
+    read = _ReadSlots(slots, spool, to_arrow_schema(schema, timezone="UTC"))
+    count = len(slots.addresses)
+    return spark.range(0, count, 1, count).mapInArrow(read, schema)
 
 
 def _spark_schema(spark: SparkSession, declared: TypeInformation | None, page: list[Any]) -> StructType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import queue
+import socket
 import subprocess
 import sys
 import threading
@@ -27,7 +28,7 @@ class Driver:
         connections: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._listener = ConnectionListener(("127.0.0.1", 0), credentials, connections.put)
         threading.Thread(target=self._listener.serve, daemon=True).start()
-        spec = SlotSpec(0, "f" * 32, 0, self._listener.address, credentials, None, heartbeat_timeout)
+        spec = SlotSpec(0, "f" * 32, 0, self._listener.address, credentials, None, heartbeat_timeout=heartbeat_timeout)
         self.process = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self.process.stdin is not None
         self.process.stdin.write(pickle.dumps(spec))
@@ -76,3 +77,14 @@ def test_a_slot_that_comes_when_the_attempt_is_over_ends_without_a_word(tmp_path
     done = subprocess.run(COMMAND, input=pickle.dumps(spec), capture_output=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_slot_waits_for_a_driver_that_does_not_answer_as_long_as_it_is_told(tmp_path):
+    """The driver may be stopped: the system still accepts for it."""
+    with socket.socket(socket.AF_UNIX) as stopped:
+        stopped.bind(str(tmp_path / "driver"))
+        stopped.listen()
+        spec = SlotSpec(0, "f" * 32, 0, str(tmp_path / "driver"), Credentials(b"a key"), str(tmp_path), 0.2)
+        done = subprocess.run(COMMAND, input=pickle.dumps(spec), capture_output=True, timeout=120)
+    assert done.returncode == 1
+    assert b"driver did not answer within 0.2 s" in done.stderr

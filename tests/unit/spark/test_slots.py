@@ -82,6 +82,14 @@ def test_all_slots_are_called_at_once_and_answer_in_their_order(make_pool):
     assert make_pool().call_all("hello") == ["hello"] * COUNT
 
 
+def test_slots_and_tasks_wait_for_a_connection_as_the_settings_say(make_pool):
+    timeouts = SlotTimeouts(start=77.0, heartbeat_timeout=88.0)
+    pool = PlayedPool(timeouts)
+    pool._listener = SimpleNamespace(address="driver", close=lambda: None)  # type: ignore[assignment]
+    assert pool._spec(0).connect_seconds == 77.0
+    assert make_pool(timeouts).access.connect_seconds == 88.0
+
+
 def test_a_call_that_takes_too_long_says_which_slots_are_late_and_what_they_do(make_pool):
     with pytest.raises(SlotError, match=rf"slots \[1\] have not answered '{SILENT}' within 0\.1 s") as caught:
         make_pool().call_all(SILENT, timeout=0.1)
