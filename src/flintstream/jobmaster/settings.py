@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,12 +19,14 @@ from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
 from flintstream.jobmaster.restart import RestartStrategy, restart_strategy
 from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.context import JobInfo
-from flintstream.runtime.user_code import UserCode, collect_main, ship_file
+from flintstream.runtime.user_code import UserCode, collect_main, existing_path, ship_file
 from flintstream.spark.refused_settings import check_settings
 from flintstream.spark.timeouts import SlotTimeouts
 
 CLAIM_MODE = ("execution.state-recovery.claim-mode", "execution.savepoint-restore-mode")
 PYTHON_PATH = "python.pythonpath"
+_FILES, _ARCHIVES = "python.files (add_python_file)", "python.archives (add_python_archive)"
+_REQUIREMENTS, _CACHED = "python.requirements (set_python_requirements)", "register_cached_file"
 WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
 STATE_BACKEND = "state.backend.type"
 _STATE_BACKENDS = {"hashmap": "hashmap", "filesystem": "hashmap", "jobmanager": "hashmap", "rocksdb": "rocksdb"}
@@ -49,12 +51,15 @@ class JobSettings:
     """Whether `import pyflink` means flintstream; kept here, since slots of later attempts may outlive the program."""
 
     def check(self) -> None:
-        """Raises a ValueError for the first setting that does not exist or cannot be read; nothing has run by then."""
+        """Raises a ValueError for the first setting that does not exist or cannot be read, a FileNotFoundError for the first
+        file that is not there; nothing has run by then."""
         check_keys(self.configuration)
         for option in FLINT_OPTIONS:
             option.of(self.configuration)
         check_settings(self.configuration)
         self._check_python()
+        for where, path in self._files():
+            existing_path(path, where)
         _ = self.checkpoints, self.watermark_interval, self.slot_timeouts
         SigningKeys.read_if(self.checkpoints.signing_key_file)
         for key in CLAIM_MODE:
@@ -99,6 +104,13 @@ class JobSettings:
             raise ValueError(f"{STATE_BACKEND} must be one of {', '.join(_STATE_BACKENDS)}, got {name!r}")
         return _STATE_BACKENDS[name]
 
+    def _files(self) -> Iterator[tuple[str, str]]:
+        """The files of the driver's machine that slots need, each behind the option that names it."""
+        yield from ((_FILES, path) for path in self.python_files)
+        yield from ((_ARCHIVES, path) for path, _ in self.python_archives)
+        yield from ((_REQUIREMENTS, path) for path in self.python_requirements or () if path is not None)
+        yield from ((_CACHED, path) for path in self.cached_files.values())
+
     def _check_python(self) -> None:
         """Flink unpacks archives before it starts Python; here that Python unpacks them."""
         first = (self.python_executable or "").split(os.sep)[0]
@@ -141,22 +153,17 @@ class JobSettings:
         requirements = None
         if self.python_requirements is not None:
             listed, cache = self.python_requirements
-            option = "set_python_requirements"
             requirements = (
-                ship_file(listed, option, same_machine),
-                None if cache is None else ship_file(cache, option, same_machine),
+                ship_file(listed, _REQUIREMENTS, same_machine),
+                None if cache is None else ship_file(cache, _REQUIREMENTS, same_machine),
             )
         user_code = UserCode(
             main=collect_main(),
             sys_path=[*self._python_path, *(os.path.abspath(entry) for entry in sys.path if same_machine)],
-            python_files=[ship_file(path, "add_python_file", same_machine) for path in self.python_files],
-            archives=[
-                (ship_file(path, "add_python_archive", same_machine), target) for path, target in self.python_archives
-            ],
+            python_files=[ship_file(path, _FILES, same_machine) for path in self.python_files],
+            archives=[(ship_file(path, _ARCHIVES, same_machine), target) for path, target in self.python_archives],
             requirements=requirements,
-            cached_files={
-                name: ship_file(path, "register_cached_file", same_machine) for name, path in self.cached_files.items()
-            },
+            cached_files={name: ship_file(path, _CACHED, same_machine) for name, path in self.cached_files.items()},
             pyflink=self.pyflink,
         )
         info = JobInfo(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import length_hint
 from typing import Any
 
-from flintstream.common.tracebacks import tidy_traceback
+from flintstream.common.tracebacks import is_engine_frame, is_on_purpose, tidy_traceback
 
 _RECORD_REPR_LIMIT = 500
 
@@ -100,18 +100,23 @@ def user_fault(error: BaseException, operator: str, subtask: int | None = None, 
 
 
 def engine_fault(error: BaseException) -> Fault:
-    """Describes a failure that is not a user function's."""
+    """Describes a failure that is not a user function's: by its message where we have raised it ourselves."""
     if isinstance(error, UserCodeError):
         return error.fault
     return Fault(
         None,
         None,
         None,
-        "".join(traceback.format_exception(error)),
+        tidy_traceback(error) if _is_ours(error) else "".join(traceback.format_exception(error)),
         _summary(error),
         _pickled(error),
         isinstance(error, PermanentError),
     )
+
+
+def _is_ours(error: BaseException) -> bool:
+    frames = traceback.extract_tb(error.__traceback__)[-1:]
+    return any(is_engine_frame(frame.filename) and is_on_purpose(frame.filename, frame.lineno) for frame in frames)
 
 
 def record_at_fault(values: list[Any], consumed: Any) -> Any:

@@ -162,11 +162,17 @@ def local_path(path: str) -> str:
     return os.path.abspath(path.strip().removeprefix("file://"))
 
 
-def ship_file(path: str, option: str, same_machine: bool) -> ShippedFile:
-    """Reads a file or a directory that the user has named in `option`."""
+def existing_path(path: str, option: str) -> str:
+    """The absolute path of a file or a directory that the user has named in `option`; refuses one that does not exist."""
     full = local_path(path)
     if not os.path.exists(full):
         raise FileNotFoundError(f"{option}: there is no file {path!r}")
+    return full
+
+
+def ship_file(path: str, option: str, same_machine: bool) -> ShippedFile:
+    """Reads a file or a directory that the user has named in `option`."""
+    full = existing_path(path, option)
     is_directory = os.path.isdir(full)
     content: bytes | None = None
     if not same_machine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,7 +100,21 @@ def test_a_python_in_an_archive_is_refused() -> None:
     for archive in (("env.zip", None), ("/data/x.zip", "env.zip")):
         with pytest.raises(ValueError, match="inside an archive"):
             JobSettings("job", python_archives=[archive], python_executable="env.zip/bin/python").check()
-    JobSettings("job", python_archives=[("env.zip", None)], python_executable="/opt/env.zip/bin/python").check()
+    JobSettings("job", python_archives=[(__file__, "env.zip")], python_executable="/opt/env.zip/bin/python").check()
+
+
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        ({"python_files": ["/none"]}, "python.files"),
+        ({"python_archives": [("/none", "data")]}, "python.archives"),
+        ({"python_requirements": (__file__, "/none")}, "python.requirements"),
+        ({"cached_files": {"codes": "/none"}}, "register_cached_file"),
+    ],
+)
+def test_missing_files_are_found_before_anything_runs(given: dict[str, Any], option: str) -> None:
+    with pytest.raises(FileNotFoundError, match=rf"{re.escape(option)}.*: there is no file '/none'"):
+        JobSettings("job", **given).check()
 
 
 def test_folders_of_the_python_path_reach_the_slots() -> None:

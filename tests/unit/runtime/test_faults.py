@@ -23,6 +23,7 @@ from flintstream.runtime.faults import (
 )
 from flintstream.runtime.operators.sinks import CollectOperator, PrintOperator
 from flintstream.runtime.time.generators import TimestampsAndWatermarksOperator
+from flintstream.runtime.user_code import existing_path
 from flintstream.runtime.writers import make_writer
 from flintstream.testing import OneInputOperatorHarness, TwoInputOperatorHarness
 
@@ -209,6 +210,15 @@ def test_a_failure_of_the_engine_keeps_its_frames() -> None:
     assert fault.operator is None
     assert "batch.py" in fault.traceback
     assert fault.describe().startswith("TypeError: slice indices")
+
+
+def test_what_the_engine_refuses_is_told_by_its_message() -> None:
+    try:
+        existing_path("/none", "python.files")
+    except FileNotFoundError as error:
+        fault = engine_fault(error)
+    assert fault.describe().startswith("FileNotFoundError: python.files: there is no file '/none'")
+    assert "user_code.py" not in fault.traceback
 
 
 def test_causes_are_told() -> None:
