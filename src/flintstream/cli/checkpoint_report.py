@@ -147,8 +147,9 @@ def _check_signature(report: CheckpointReport, data: bytes, location: str, keys:
         report.signature = "valid"
 
 
-def sign_checkpoint(location: str, keys: SigningKeys) -> None:
-    """Signs a checkpoint or savepoint as it is now, after a look at each of its files."""
+def sign_checkpoint(location: str, keys: SigningKeys) -> str:
+    """Signs a checkpoint or savepoint as it is now, after a look at each of its files; returns its own location, where that
+    of its job was given."""
     metadata, storage = read_checkpoint(location)
 
     def vouch(piece: Piece) -> Piece:
@@ -164,6 +165,7 @@ def sign_checkpoint(location: str, keys: SigningKeys) -> None:
     }
     own = METADATA if metadata.savepoint else f"{checkpoint_directory(metadata.checkpoint_id)}/{METADATA}"
     storage.write(own, replace(metadata, operators=operators).to_bytes(keys))
+    return storage.locate(own).removesuffix(f"/{METADATA}")
 
 
 def _operator(operator_id: str, operator: OperatorState, contents: _Contents) -> OperatorReport:

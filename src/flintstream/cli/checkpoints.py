@@ -43,7 +43,11 @@ _SIGNATURES = {
     metavar="FILE",
     help=f"Verify signatures with the keys in FILE; unless given, that of {SIGNING_KEY_FILE.key} in the configuration file.",
 )
-@click.option("--sign", is_flag=True, help="Sign the one checkpoint or savepoint in DIRECTORY, which you trust.")
+@click.option(
+    "--sign",
+    is_flag=True,
+    help="Sign the checkpoint or savepoint in DIRECTORY, which you trust; of a job's directory, the last one.",
+)
 @click.argument("place", metavar="DIRECTORY|JOB")
 def checkpoints(place: str, as_json: bool, key_file: str | None, sign: bool) -> None:
     """Shows the checkpoints and savepoints in DIRECTORY, or the completed checkpoints of a running JOB.
@@ -77,8 +81,7 @@ def checkpoints(place: str, as_json: bool, key_file: str | None, sign: bool) -> 
 def _sign(place: str, keys: SigningKeys | None) -> None:
     if keys is None:
         raise click.UsageError("--sign needs --signing-key-file")
-    sign_checkpoint(absolute(place), keys)
-    click.echo(f"{absolute(place)} is signed.")
+    click.echo(f"{sign_checkpoint(absolute(place), keys)} is signed.")
 
 
 def _show_of_job(text: str, as_json: bool) -> None:

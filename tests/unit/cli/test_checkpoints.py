@@ -330,6 +330,13 @@ def test_a_file_that_was_replaced_behind_a_signature_is_named(tmp_path, key_file
     assert f"{path} was altered" in result.output
 
 
+def test_of_a_job_the_last_checkpoint_is_signed_and_named(tmp_path, key_file):
+    first, last = write_checkpoint(tmp_path, 1), write_checkpoint(tmp_path, 2)
+    assert flint("checkpoints", "--sign", "-k", key_file, last.parent).output == f"{last} is signed.\n"
+    assert flint("checkpoints", "-k", key_file, last).exit_code == 0
+    assert flint("checkpoints", "-k", key_file, first).exit_code == 1
+
+
 def test_what_is_damaged_is_not_signed(tmp_path, key_file):
     location = write_checkpoint(tmp_path, 4)
     path = state_file(location)
