@@ -143,17 +143,22 @@ class Slot:
         threading.Thread(target=self._listen_to_driver, name="control", daemon=True).start()
         try:
             while True:
-                item = self._next_item()
-                if isinstance(item, Request):
-                    self._activity.begin(item.call)
-                    self._answer(item)
-                else:
-                    self._activity.begin(f"processing epoch {self._epoch}")
-                    self._serve(*item)
-                self._activity.end()
+                self._do_next()
         except BaseException as error:
             self._fail(engine_fault(error))
             raise
+
+    def _do_next(self) -> None:
+        # In a frame of its own, which ends with it: before Python 3.13 whoever looks at the variables of a frame leaves a
+        # copy of them there, and what a slot was told to restore would stay for good.
+        item = self._next_item()
+        if isinstance(item, Request):
+            self._activity.begin(item.call)
+            self._answer(item)
+        else:
+            self._activity.begin(f"processing epoch {self._epoch}")
+            self._serve(*item)
+        self._activity.end()
 
     def _next_item(self) -> Any:
         while True:

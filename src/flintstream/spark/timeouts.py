@@ -46,7 +46,7 @@ class SlotTimeouts:
 
         call, report_after = SLOT_CALL_TIMEOUT.of(configuration), REPORT_AFTER.of(configuration)
         assert default.cancellation is not None
-        return SlotTimeouts(
+        timeouts = SlotTimeouts(
             start=seconds(_START, default.start),
             call=default.call if call is None else call.to_millis() / 1000,
             heartbeat_interval=seconds(_INTERVAL, default.heartbeat_interval),
@@ -54,3 +54,14 @@ class SlotTimeouts:
             cancellation=seconds(_CANCELLATION, default.cancellation, or_zero=True) or None,
             report_after=default.report_after if report_after is None else report_after.to_millis() / 1000,
         )
+        if timeouts.heartbeat_interval > timeouts.heartbeat_timeout / 2:
+            raise ValueError(
+                f"{_INTERVAL} ({_shown(configuration, _INTERVAL, timeouts.heartbeat_interval)}) must be at most half of "
+                f"{_TIMEOUT} ({_shown(configuration, _TIMEOUT, timeouts.heartbeat_timeout)}): slots that answer each time "
+                "would be lost"
+            )
+        return timeouts
+
+
+def _shown(configuration: Mapping[str, str], key: str, seconds: float) -> str:
+    return repr(configuration[key]) if key in configuration else f"{seconds:g} s by default"

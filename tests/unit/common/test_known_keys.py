@@ -91,6 +91,29 @@ def test_bad_values_are_found_before_anything_runs(key: str, value: str) -> None
         JobSettings("job", {key: value}).check()
 
 
+@pytest.mark.parametrize(
+    ("configuration", "told"),
+    [
+        (
+            {"heartbeat.interval": "20 min"},
+            "heartbeat.interval ('20 min') must be at most half of heartbeat.timeout (600 s ",
+        ),
+        (
+            {"heartbeat.timeout": "15 s"},
+            "heartbeat.interval (10 s by default) must be at most half of heartbeat.timeout ('15",
+        ),
+        (
+            {"heartbeat.interval": "8 s", "heartbeat.timeout": "8 s"},
+            "half of heartbeat.timeout ('8 s'): slots that answer",
+        ),
+    ],
+)
+def test_heartbeats_that_would_lose_slots_that_answer_are_refused(configuration: dict[str, str], told: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        JobSettings("job", configuration).check()
+    JobSettings("job", {"heartbeat.interval": "4 s", "heartbeat.timeout": "8 s"}).check()
+
+
 def test_what_spark_must_not_do_is_refused_before_spark_starts() -> None:
     with pytest.raises(RuntimeError, match=r"set spark\.speculation=false"):
         JobSettings("job", {"spark.speculation": "true"}).check()

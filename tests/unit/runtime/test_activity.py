@@ -5,7 +5,10 @@ from __future__ import annotations
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +17,10 @@ from flintstream.runtime import activity as module
 from flintstream.runtime.activity import ActivityMonitor
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter
 from flintstream.runtime.checkpoint.uploads import SlotSnapshot, Uploads
+from flintstream.runtime.connections import Credentials
 from flintstream.runtime.operators.stateless import MapOperator
-from flintstream.runtime.protocol import SnapshotFailed
+from flintstream.runtime.protocol import Request, SnapshotFailed
+from flintstream.runtime.slot import Slot, SlotSpec
 from flintstream.runtime.state.snapshot import OperatorSnapshot
 from flintstream.testing import OneInputOperatorHarness
 
@@ -122,6 +127,45 @@ def test_a_snapshot_that_is_not_stored_is_told_with_where_it_hangs(monkeypatch):
     done.set()
     assert isinstance(told.get(timeout=60), SnapshotFailed)
     assert monitor.look(uploads.since).work is None
+
+
+def test_nothing_of_a_call_stays_although_somebody_has_looked_at_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(Slot, "_listen_to_driver", lambda slot: None)
+    begun, done = threading.Event(), threading.Event()
+
+    def call(state: Any) -> None:
+        begun.set()
+        done.wait(60)
+
+    class State:
+        """As large as what a slot restores."""
+
+    replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    control: Any = SimpleNamespace(send=replies.put)
+    spec = SlotSpec(0, "f" * 32, 0, str(tmp_path / "driver"), Credentials(b"a key"), None)
+    slots: queue.SimpleQueue[Slot] = queue.SimpleQueue()
+
+    def run() -> None:
+        slot = Slot(spec, control, str(tmp_path))
+        slot._calls = {"deploy": call, "release": lambda: None}
+        slots.put(slot)
+        with suppress(TypeError):
+            slot.run()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    slot, state = slots.get(timeout=60), State()
+    seen = weakref.ref(state)
+    slot._work.put(Request(1, "deploy", {"state": state}))
+    del state
+    assert begun.wait(60)
+    assert slot._activity.look().work == "deploy"
+    done.set()
+    slot._work.put(Request(2, "release"))
+    assert [replies.get(timeout=60).number for _ in range(2)] == [1, 2]
+    wait_until(lambda: seen() is None)
+    slot._work.put(None)  # Nothing that a slot can do: its thread ends.
+    thread.join(60)
 
 
 def test_threads_of_source_functions_are_shown():
