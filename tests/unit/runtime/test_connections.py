@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from flintstream.runtime import connections
-from flintstream.runtime.connections import Address, ConnectionListener, Credentials, connect, hang_up
+from flintstream.runtime.connections import Address, ConnectionListener, Credentials, connect, hang_up, keep_alive
 
 LONG = 30.0
 CREDENTIALS = Credentials(b"k" * 32)
@@ -223,6 +223,18 @@ def test_hanging_up_ends_the_waiting_of_another_thread(listen):
     hang_up(connection)
     assert ended.wait(LONG)
     hang_up(connection)
+
+
+def test_a_machine_that_is_silent_for_less_than_a_minute_is_not_given_up():
+    """One that has gone is noticed within the minute and a half that the guide promises."""
+    with socket.socket() as peer:
+        keep_alive(peer)
+        assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        idle, interval, count = (
+            peer.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert 60 <= idle + interval * count < 90
 
 
 def test_credentials_do_not_show_their_secrets():
