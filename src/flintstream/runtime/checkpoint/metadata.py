@@ -194,7 +194,7 @@ class CheckpointMetadata:
             try:
                 keys.verify(signature, _signed(version, content), content)
             except SignatureError as error:
-                raise CorruptCheckpointError(f"{location} {error}") from error
+                raise CorruptCheckpointError(f"{location} {error}") from None
         metadata: CheckpointMetadata = _Reader(io.BytesIO(content)).load()
         if keys is not None:
             metadata.check_digests(location)
