@@ -109,6 +109,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         check_watermark_strategy("from_source", watermark_strategy)
         declared = declared_output_type("from_source", type_info) or source.produced_type
         operator = source.create_operator(watermark_strategy)
+        operator.emits_declared_type = source.exact and declared == source.produced_type
         return self._add_source(source_name, operator, source, source.bounded, declared, source.parallel)
 
     def add_source(

@@ -128,7 +128,8 @@ class Task:
         for deployed in self.vertex.operators:
             for node_id, side_tag in deployed.chained:
                 operator = self.operators[node_id]
-                typed = operator.takes_declared_types or isinstance(deployed.operator, SourceHead)
+                source = deployed.operator if isinstance(deployed.operator, SourceHead) else None
+                typed = operator.takes_declared_types or (source is not None and not source.emits_declared_type)
                 self._outputs[deployed.node_id].add_receiver(
                     operator, typed, side_tag, deployed.side_output_types.get(side_tag or "")
                 )

@@ -247,6 +247,21 @@ def test_from_source(env: StreamExecutionEnvironment) -> None:
     assert env.from_sequence(1, 3).get_name() == env.generate_sequence(1, 3).get_name() == "Sequence Source"
 
 
+def test_only_records_that_may_be_of_another_type_are_converted(env: StreamExecutionEnvironment) -> None:
+    def converted(**options: Any) -> bool:
+        stream = env.from_source(NumberSequenceSource(1, 3), WatermarkStrategy.no_watermarks(), "numbers", **options)
+        return not source(stream).operator.emits_declared_type
+
+    assert not converted()
+    assert converted(type_info=Types.DOUBLE())
+
+
+@pytest.mark.parametrize("bounds", [(0, 1 << 63), (-(1 << 63) - 1, 0)])
+def test_a_sequence_of_more_than_64_bits_is_refused(bounds: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="must fit 64 bits"):
+        NumberSequenceSource(*bounds)
+
+
 def test_from_source_refuses(env: StreamExecutionEnvironment) -> None:
     with pytest.raises(TypeError, match="from_source: expected a Source of"):
         env.from_source(5, WatermarkStrategy.no_watermarks(), "x")  # type: ignore[arg-type]

@@ -237,6 +237,13 @@ def test_run_graph_locally_takes_a_graph_made_by_hand() -> None:
     assert Counter(key for key, _, _ in results) == {0: 3, 1: 3}
 
 
+@pytest.mark.parametrize(("declared", "kind"), [(None, "int"), (Types.DOUBLE(), "float")])
+def test_a_sequence_comes_in_its_declared_type(declared: Any, kind: str) -> None:
+    source = NumberSequenceSource(1, 2)
+    stream = environment(1).from_source(source, WatermarkStrategy.no_watermarks(), "numbers", declared)
+    assert collected(stream.map(lambda value: type(value).__name__)) == [kind, kind]
+
+
 def test_messages_go_through_blocks_between_subtasks() -> None:
     job = collecting_job(numbers(environment(2), 4).key_by(lambda v: v).map(lambda v: v))
     job.open()

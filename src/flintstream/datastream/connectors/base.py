@@ -11,7 +11,7 @@ from flintstream.common.java import get_gateway, java_only
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.graph.partitioners import StreamPartitioner
 from flintstream.runtime.operators.base import Operator
-from flintstream.runtime.operators.source import SourceOperator
+from flintstream.runtime.operators.source import SourceHead, SourceOperator
 from flintstream.runtime.source import SplitSource
 
 if TYPE_CHECKING:
@@ -76,8 +76,11 @@ class Source(JavaFunctionWrapper, ABC):
     parallel: bool = True
     """Whether the source can have more than one subtask."""
 
+    exact: bool = False
+    """Whether every record is of `produced_type` by the way it is made, and need not be checked."""
+
     @abstractmethod
-    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
+    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
         """The operator that reads this source in a slot."""
 
     @property
@@ -89,7 +92,7 @@ class Source(JavaFunctionWrapper, ABC):
 class SplitBasedSource(SplitSource, Source):
     """A source made of splits: it says which splits there are and how one is read."""
 
-    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
+    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
         return SourceOperator(self, watermark_strategy)
 
 

@@ -12,7 +12,7 @@ from flintstream.datastream.connectors.base import SplitBasedSource, positive
 from flintstream.datastream.connectors.file_formats import BulkFormat, FileFormat, FileSplit, StreamFormat
 from flintstream.datastream.connectors.file_paths import absolute, check_exists, find_files
 from flintstream.datastream.connectors.operators import SequentialSourceOperator
-from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.source import Split, SplitReader
 
 __all__ = ["FileEnumeratorProvider", "FileSource", "FileSourceBuilder", "FileSplitAssignerProvider"]
@@ -104,7 +104,7 @@ class FileSource(SplitBasedSource):
     def produced_type(self) -> TypeInformation | None:
         return self._format.produced_type
 
-    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
+    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
         return SequentialSourceOperator(self, watermark_strategy)
 
     def discover(self, parallelism: int, known: frozenset[str]) -> Iterable[Split]:

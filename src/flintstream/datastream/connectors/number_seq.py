@@ -22,10 +22,14 @@ class NumberSequenceSource(SplitBasedSource):
     Each subtask reads its part in order.
     """
 
+    exact = True
+
     def __init__(self, start: int, end: int) -> None:
         for name, value in (("start", start), ("end", end)):
             if not isinstance(value, int) or isinstance(value, bool):
                 raise TypeError(f"NumberSequenceSource: {name} must be an integer, got {value!r}")
+            if not -(1 << 63) <= value < 1 << 63:
+                raise ValueError(f"NumberSequenceSource: {name} must fit 64 bits, got {value}")
         if start > end:
             raise ValueError(f"NumberSequenceSource: start must not be greater than end, got {start} and {end}")
         self._start = start

@@ -13,7 +13,7 @@ from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.connectors.base import Source, SourceError, positive
 from flintstream.datastream.io_functions import RichSourceFunction, SourceContext
 from flintstream.runtime.connections import keep_alive
-from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.operators.source_function import SourceFunctionOperator
 
 __all__ = ["SocketTextSource"]
@@ -56,7 +56,7 @@ class SocketTextSource(Source):
     def produced_type(self) -> TypeInformation:
         return Types.STRING()
 
-    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
+    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
         if watermark_strategy is not None and not _says_nothing(watermark_strategy):
             raise NotImplementedError(
                 "SocketTextSource takes no watermark strategy: use WatermarkStrategy.no_watermarks() here "

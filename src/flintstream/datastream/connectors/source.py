@@ -13,7 +13,7 @@ from flintstream.datastream.connectors.base import SourceError, SplitBasedSource
 from flintstream.datastream.connectors.operators import PolledSourceOperator
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
 from flintstream.runtime.detach import detached
-from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.source import Split, SplitReader
 
 __all__ = ["PythonSource"]
@@ -97,7 +97,7 @@ class PythonSource(SplitBasedSource):
     # --- what the engine calls
     # ---------------------------------------------------------------------------------------
 
-    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
+    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
         return PolledSourceOperator(self, watermark_strategy)
 
     def discover(self, parallelism: int, known: frozenset[str]) -> Iterable[Split]:

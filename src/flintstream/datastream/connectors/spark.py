@@ -11,7 +11,7 @@ from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.connectors.base import Sink, Source
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.operators.sinks import SparkWriterOperator
-from flintstream.runtime.operators.source import SparkSourceOperator
+from flintstream.runtime.operators.source import SourceHead, SparkSourceOperator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,7 +41,7 @@ class SparkDataFrameSource(Source):
         self.trigger = trigger or {}
         self.bounded = not frame.isStreaming or bool({"availableNow", "once"} & self.trigger.keys())
 
-    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> Operator:
+    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
         if watermark_strategy is not None and watermark_strategy.alignment is not None:
             warnings.warn(
                 "with_watermark_alignment() has no effect on a Spark DataFrame, which Spark reads as it likes",

@@ -32,6 +32,8 @@ class SourceHead(Operator):
 
     alignment: WatermarkAlignment | None = None
     """With which other sources this one keeps step."""
+    emits_declared_type = False
+    """Whether records are of the declared type as they come, and need no conversion."""
     deadline = float("inf")
     """When (by `time.monotonic`) the reading of this epoch should end, however few records were read."""
 
