@@ -183,7 +183,7 @@ class NullByteKeySelector(KeySelector):
 
 
 class FilterFunction(Function):
-    """Keeps or drops a record.
+    """Keeps or drops a record, which it must not change: what passes is the record itself, no copy.
 
     Example::
 

@@ -63,7 +63,7 @@ from flintstream.runtime.captured import capture
 from flintstream.runtime.operators.choice import element_operator
 from flintstream.runtime.operators.process import ProcessOperator
 from flintstream.runtime.operators.sinks import CollectOperator, FunctionSinkOperator, PrintOperator
-from flintstream.runtime.operators.stateless import MapOperator
+from flintstream.runtime.operators.stateless import PureMapOperator
 from flintstream.runtime.time.generators import TimestampsAndWatermarksOperator
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class DataStream:
                 )
         select = itemgetter(*field_indexes) if len(field_indexes) > 1 else _OneField(field_indexes[0])
         return self._transform(
-            "Projection", MapOperator(select), TupleTypeInfo([types[index] for index in field_indexes])
+            "Projection", PureMapOperator(select), TupleTypeInfo([types[index] for index in field_indexes])
         )
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:

@@ -26,8 +26,8 @@ class ResultEmitter:
         """Takes the results of one call, which carry one timestamp; `(tag, value)` goes to a side output."""
         values, times, plain, tag_class = self._values, self._times, PLAIN, OutputTag
         for result in results:
-            if result.__class__ not in plain:
-                if result.__class__ is tuple and result and result[0].__class__ is tag_class:
+            if type(result) not in plain:
+                if type(result) is tuple and result and result[0].__class__ is tag_class:
                     self._sides.add(result[0].tag_id, result[1], timestamp)
                     continue
                 result = detached(result)
@@ -40,7 +40,7 @@ class ResultEmitter:
     def add_all(self, results: Iterable[Any], timestamp: int) -> None:
         """Takes many results with one timestamp, none of which is for a side output."""
         plain = PLAIN
-        left = (result if result.__class__ in plain else detached(result) for result in results)
+        left = (result if type(result) in plain else detached(result) for result in results)
         while some := list(islice(left, CHUNK)):
             self._values.extend(some)
             self._times.extend([timestamp] * len(some))

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
-from operator import itemgetter
+from functools import partial, wraps
 from typing import NamedTuple
 
 import pytest
 
-from flintstream.common import Row, Types
+from flintstream.common import Row, RowKind, Types
 from flintstream.datastream import FlatMapFunction, KeyedProcessFunction, MapFunction
+from flintstream.datastream.connectors.datagen import DataGeneratorSource
 from flintstream.datastream.state import ValueStateDescriptor
 from flintstream.runtime.detach import all_plain, detached, is_plain
 from flintstream.runtime.operators.choice import element_operator
-from flintstream.runtime.operators.keeping import may_keep
 from flintstream.runtime.operators.keyed import ReduceOperator
 from flintstream.runtime.operators.source_context import SourceContext
-from flintstream.runtime.operators.stateless import FlatMapOperator
 from flintstream.runtime.results import ResultEmitter
 from flintstream.testing import LocalJob, OneInputOperatorHarness
 from flintstream.testing.recording import RecordingOutput
@@ -43,9 +41,6 @@ class Thawed:
 
 class Colour(Enum):
     RED = 1
-
-
-POINT = Point(1, None)
 
 
 GATHERED = []
@@ -249,73 +244,199 @@ def test_a_named_tuple_that_holds_a_list():
         assert [len(point.names) for point in harness.output[61:]] == list(range(62, 91))
 
 
+class Attributed:
+    seen: list = []
+
+
+class Called:
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, value):
+        self.seen.append(value)
+        return self.seen
+
+
+def in_a_global_that_is_none_at_first():
+    global LATE
+    LATE = None
+
+    def gather(value):
+        global LATE
+        if LATE is None:
+            LATE = []
+        LATE.append(value)
+        return LATE
+
+    return gather
+
+
+def in_a_cell_that_is_none_at_first():
+    seen = None
+
+    def gather(value):
+        nonlocal seen
+        seen = seen or []
+        seen.append(value)
+        return seen
+
+    return gather
+
+
+def in_a_cell():
+    seen = []
+    return lambda value: seen.append(value) or seen
+
+
+def in_a_global():
+    GATHERED.clear()
+    return gather_for_all
+
+
+def in_an_attribute_of_a_class():
+    Attributed.seen = []
+
+    def gather(value):
+        Attributed.seen.append(value)
+        return Attributed.seen
+
+    return gather
+
+
+def in_an_attribute_of_itself():
+    def gather(value):
+        gather.__dict__.setdefault("seen", []).append(value)
+        return gather.seen
+
+    return gather
+
+
+def in_an_attribute_of_a_module():
+    json.seen_by_a_test = []
+
+    def gather(value):
+        json.seen_by_a_test.append(value)
+        return json.seen_by_a_test
+
+    return gather
+
+
+def in_a_helper_that_is_defined_later():
+    globals().pop("late_helper", None)
+    return lambda value: late_helper(value)
+
+
+def define_the_late_helper():
+    global late_helper
+    late_helper = in_a_cell()
+
+
+def in_a_default_argument():
+    return lambda value, seen=[]: seen.append(value) or seen
+
+
+def in_an_argument_of_a_partial():
+    return partial(lambda seen, value: seen.append(value) or seen, [])
+
+
+def in_the_wrapper_of_a_decorator():
+    seen = []
+
+    @wraps(unrelated)
+    def wrapper(value):
+        seen.append(unrelated(value) - 1)
+        return seen
+
+    return wrapper
+
+
+KEEPERS = [
+    in_a_global,
+    in_a_global_that_is_none_at_first,
+    in_a_cell,
+    in_a_cell_that_is_none_at_first,
+    in_an_attribute_of_a_class,
+    in_an_attribute_of_itself,
+    in_an_attribute_of_a_module,
+    in_a_helper_that_is_defined_later,
+    in_a_default_argument,
+    in_an_argument_of_a_partial,
+    in_the_wrapper_of_a_decorator,
+    Called,
+    lambda: Called().__call__,
+]
+
+
+@pytest.mark.parametrize("keeper", KEEPERS)
+@pytest.mark.parametrize("timed", [True, False])
 class TestPlainFunctions:
-    """Also a function of a script may keep what it emits: in its closure, or among the names of its module."""
+    """Also a plain function may keep what it emits, in more places than could be known before it is called."""
 
-    @pytest.mark.parametrize("batch_size", [1, 100])
-    def test_of_a_closure(self, batch_size):
-        seen = []
+    NUMBERS = (1, 4, 1)
+    EXPECTED = ([1], [1, 4], [1, 4, 1])
 
-        def gather(value):
-            seen.append(value)
-            return seen
+    def outcome(self, operator, timed):
+        define_the_late_helper()
+        with OneInputOperatorHarness(operator, batch_size=100) as harness:
+            harness.process_elements(self.NUMBERS, self.NUMBERS if timed else None)
+            harness.end_input()
+            return harness.output
 
-        with OneInputOperatorHarness(element_operator("map", gather, False), batch_size=batch_size) as harness:
-            harness.process_elements([1, 4, 1])
-            assert harness.output == [[1], [1, 4], [1, 4, 1]]
+    def test_map(self, keeper, timed):
+        assert self.outcome(element_operator("map", keeper(), False), timed) == [*self.EXPECTED]
 
-    def test_of_a_module(self):
-        GATHERED.clear()
-        with OneInputOperatorHarness(element_operator("map", gather_for_all, False)) as harness:
-            harness.process_elements([1, 4, 1])
-            assert harness.output == [[1], [1, 4], [1, 4, 1]]
+    def test_map_to_tuples(self, keeper, timed):
+        kept = keeper()
+        operator = element_operator("map", lambda value: ("all", kept(value)), False)
+        assert self.outcome(operator, timed) == [("all", seen) for seen in self.EXPECTED]
 
-    @pytest.mark.parametrize("timed", [True, False])
-    def test_of_a_generator(self, timed):
-        def growing(value):
-            found = []
-            for number in range(value):
-                found.append(number)
-                yield found
+    def test_flat_map_to_a_list(self, keeper, timed):
+        kept = keeper()
+        operator = element_operator("flat_map", lambda value: [kept(value)], False)
+        assert self.outcome(operator, timed) == [*self.EXPECTED]
 
-        operator = element_operator("flat_map", growing, False)
-        with OneInputOperatorHarness(operator) as harness:
-            harness.process_elements([2, 3], [1, 2] if timed else None)
-            assert isinstance(operator, FlatMapOperator)
-            assert harness.output == [[0], [0, 1], [0], [0, 1], [0, 1, 2]]
+    def test_flat_map_by_a_generator(self, keeper, timed):
+        kept = keeper()
 
-    @pytest.mark.parametrize(
-        ("function", "keeps"),
-        [
-            (lambda value: (value, [value]), False),
-            (len, False),
-            (str.upper, False),
-            (Row, False),
-            (json.loads, False),
-            (itemgetter(1), False),
-            (partial(max, 3), False),
-            (lambda value: POINT.x + value, False),
-            (lambda value: unrelated(value), False),
-            (lambda value: gather_for_all(value), True),
-            (lambda value: [GATHERED.append(each) for each in value], True),
-            (partial(max, []), True),
-            (partial(gather_for_all), True),
-            ([].append, True),
-            (Running().map, True),
-            (lambda value, into=[]: into, True),
-        ],
-    )
-    def test_what_a_function_refers_to_tells_whether_it_may(self, function, keeps):
-        assert may_keep(function) is keeps
+        def each(value):
+            yield value
+            yield (kept(value),)
 
-    def test_functions_that_call_each_other(self):
-        def even(value):
-            return value == 0 or odd(value - 1)
+        operator = element_operator("flat_map", each, False)
+        assert self.outcome(operator, timed)[1::2] == [(seen,) for seen in self.EXPECTED]
 
-        def odd(value):
-            return value != 0 and even(value - 1)
 
-        assert not may_keep(even)
+@pytest.mark.parametrize("keeper", KEEPERS)
+def test_the_function_of_a_generator_source(keeper):
+    source = DataGeneratorSource(keeper(), 3)
+    [split] = source.discover(1, frozenset())
+    reader = source.create_reader(split, None)
+    define_the_late_helper()
+    assert reader.read(10).values == [[0], [0, 1], [0, 1, 2]]
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_generator_that_changes_what_it_has_yielded(timed):
+    def growing(value):
+        found = []
+        for number in range(value):
+            found.append(number)
+            yield found
+
+    with OneInputOperatorHarness(element_operator("flat_map", growing, False)) as harness:
+        harness.process_elements([2, 3], [1, 2] if timed else None)
+        assert harness.output == [[0], [0, 1], [0], [0, 1], [0, 1, 2]]
+
+
+def test_what_says_to_be_of_another_class_is_copied():
+    """The class of an object is what Python says, not the object."""
+
+    class Disguised:
+        __class__ = int
+
+    value = Disguised()
+    assert not is_plain(value)
+    assert not all_plain([value])
 
 
 class TestSources:
@@ -381,3 +502,41 @@ def test_objects_that_cannot_change_need_no_copy(kind):
 def test_objects_that_can_change_are_copied():
     thawed = Thawed(1)
     assert not is_plain(thawed) and detached(thawed) is not thawed
+
+
+@pytest.mark.parametrize("inner", [1, "a", (1, 2), [1], {"b": 2}, Row(1), Thawed(1)])
+@pytest.mark.parametrize(
+    "outer",
+    [
+        lambda inner: [1, inner],
+        lambda inner: {"a": 1, "b": inner},
+        lambda inner: Row(a=1, b=inner),
+        lambda inner: Row.of_kind(RowKind.DELETE, 1, inner),
+        lambda inner: [inner, inner],
+    ],
+)
+def test_collections_are_copied_with_all_that_can_change_in_them(outer, inner):
+    value = outer(inner)
+    copied = detached(value)
+    assert copied == value and type(copied) is type(value) and copied is not value
+    before, after = (list(each.values()) if isinstance(each, dict) else list(each) for each in (value, copied))
+    assert after[1] is not before[1] or is_plain(inner)
+    assert (after[0] is after[1]) is (before[0] is before[1])
+
+
+def test_the_copy_of_a_row_is_one_of_its_own():
+    row = Row(a=1, b="x")
+    copied = detached(row)
+    row.set_row_kind(RowKind.DELETE)
+    row["a"] = 2
+    row.set_field_names(["c", "d"])
+    assert copied == Row(a=1, b="x")
+
+
+def test_a_key_that_can_change_is_copied():
+    class Key:
+        pass
+
+    key = Key()
+    [copied] = detached({key: 1})
+    assert copied is not key

@@ -79,7 +79,7 @@ class TestBatching:
     def test_through_blocks_records_are_copies(self) -> None:
         value = ["mutable"]
         for through_blocks in (False, True):
-            with OneInputOperatorHarness(lambda v: v, kind="map", through_blocks=through_blocks) as harness:
+            with OneInputOperatorHarness(lambda v: True, kind="filter", through_blocks=through_blocks) as harness:
                 harness.process_element(value)
                 assert harness.output == [value]
                 assert (harness.output[0] is value) is not through_blocks

@@ -15,7 +15,6 @@ from flintstream.runtime.captured import capture
 from flintstream.runtime.detach import detached
 from flintstream.runtime.faults import record_at_fault
 from flintstream.runtime.operators.base import bound_method
-from flintstream.runtime.operators.keeping import may_keep
 from flintstream.runtime.source import Split, SplitReader
 
 __all__ = ["DataGeneratorSource", "RateLimiterStrategy"]
@@ -160,7 +159,6 @@ class _GeneratorReader(SplitReader):
         type_info: TypeInformation | None,
     ) -> None:
         self._generate = generate
-        self._copies = may_keep(generate)
         self._indices = indices
         self._position = position
         self._pace = None if rate is None else _Pace(rate)
@@ -193,10 +191,7 @@ class _GeneratorReader(SplitReader):
     def _generated(self, indices: range) -> list[Any]:
         generate, remaining = self._generate, iter(indices)
         try:
-            if self._copies:
-                values = [detached(generate(index)) for index in remaining]
-            else:
-                values = [generate(index) for index in remaining]
+            values = [detached(generate(index)) for index in remaining]
         except Exception as error:
             index = record_at_fault(indices, remaining)  # type: ignore[arg-type]
             raise SourceError(f"the generator function failed for index {index}: {error!r}") from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from flintstream.runtime.operators.base import FunctionOperator
-from flintstream.runtime.operators.keeping import may_keep
 from flintstream.runtime.operators.keyed import RichOperator
 from flintstream.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
 
@@ -15,11 +14,8 @@ _PLAIN = {"map": MapOperator, "filter": FilterOperator, "flat_map": FlatMapOpera
 def element_operator(kind: str, function: Any, keyed: bool) -> FunctionOperator:
     """The operator for a function of that kind.
 
-    A plain callable cannot hold keyed state: it runs over whole batches, unless it may keep what it emits. An object may do
-    both: it is called record by record, with the record's key set.
+    A plain callable cannot hold keyed state. An object may: it is called with the record's key set.
     """
     if hasattr(function, kind):
         return RichOperator(function, kind, (kind,), keyed)
-    if kind != "filter" and may_keep(function):
-        return RichOperator(function, kind, (kind,), keyed=False)
     return _PLAIN[kind](function)

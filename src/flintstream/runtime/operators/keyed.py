@@ -52,13 +52,13 @@ class RichOperator(FunctionOperator):
                 if state is not None:
                     state.current_key = key
                 result = function(record)
-                if result.__class__ is tuple:
+                if type(result) is tuple:
                     # As in `detached`, whose call would cost as much again.
                     for part in result:
-                        if part.__class__ not in plain:
+                        if type(part) not in plain:
                             result = detached(result)
                             break
-                elif result.__class__ not in plain:
+                elif type(result) not in plain:
                     result = detached(result)
                 results.append(result)
         except Exception as error:
@@ -104,7 +104,7 @@ class RichOperator(FunctionOperator):
                     state.current_key = key
                 found = function(record)
                 for result in () if found is None else found:
-                    values.append(result if result.__class__ in plain else detached(result))
+                    values.append(result if type(result) in plain else detached(result))
                     timestamps.append(timestamp)
                     if len(values) >= CHUNK:
                         self.output.emit(Batch(values, timestamps if timed else None))
@@ -146,13 +146,13 @@ class ReduceOperator(FunctionOperator):
                     state.current_key = key  # type: ignore[union-attr]
                     record = function(previous, record)
                 results[key] = record
-                if record.__class__ is tuple:
+                if type(record) is tuple:
                     # As in `detached`, whose call would cost as much again.
                     for part in record:
-                        if part.__class__ not in plain:
+                        if type(part) not in plain:
                             record = detached(record)
                             break
-                elif record.__class__ not in plain:
+                elif type(record) not in plain:
                     record = detached(record)
                 emit(record)
         except Exception as error:

@@ -217,16 +217,16 @@ class ProcessOperator(FunctionOperator):
                 results = function(record, context)
                 if results is not None:
                     for result in results:
-                        if result.__class__ is tuple:
+                        if type(result) is tuple:
                             if result and result[0].__class__ is tag_class:
                                 side(result[0].tag_id, result[1], None)
                                 continue
                             # As in `detached`, whose call would cost as much again.
                             for part in result:
-                                if part.__class__ not in plain:
+                                if type(part) not in plain:
                                     result = detached(result)
                                     break
-                        elif result.__class__ not in plain:
+                        elif type(result) not in plain:
                             result = detached(result)
                         emit(result)
                         if len(values) >= CHUNK:
@@ -257,15 +257,15 @@ class ProcessOperator(FunctionOperator):
                 results = function(record, context)
                 if results is not None:
                     for result in results:
-                        if result.__class__ is tuple:
+                        if type(result) is tuple:
                             if result and result[0].__class__ is tag_class:
                                 side(result[0].tag_id, result[1], timestamp)
                                 continue
                             for part in result:
-                                if part.__class__ not in plain:
+                                if type(part) not in plain:
                                     result = detached(result)
                                     break
-                        elif result.__class__ not in plain:
+                        elif type(result) not in plain:
                             result = detached(result)
                         values.append(result)
                         times.append(timestamp)

@@ -1,17 +1,18 @@
-"""Operators that look at one record at a time and keep nothing: map, filter, flat_map."""
+"""Operators of plain functions, which have no keyed state: map, filter, flat_map.
+
+What a function refers to does not tell whether it keeps what it emits, so each result is looked at before the next call.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import compress, islice
+from collections.abc import Iterator
+from itertools import compress, repeat
 from typing import Any
 
 from flintstream.runtime.batch import Batch
-from flintstream.runtime.detach import detached
+from flintstream.runtime.detach import PLAIN, detached
 from flintstream.runtime.faults import record_at_fault
 from flintstream.runtime.operators.base import CHUNK, FunctionOperator
-
-_MADE_AT_ONCE = frozenset((list, tuple, str, set, frozenset, dict))
 
 
 class MapOperator(FunctionOperator):
@@ -22,13 +23,40 @@ class MapOperator(FunctionOperator):
         self._map = self.bound("map")
 
     def process(self, batch: Batch) -> None:
-        function = self._map
         records = iter(batch.values)
         try:
-            results = [function(value) for value in records]
+            results = self._results(records)
         except Exception as error:
             raise self.fault(error, record_at_fault(batch.values, records)) from error
         self.output.emit(Batch(results, batch.timestamps))
+
+    def _results(self, records: Iterator[Any]) -> list[Any]:
+        function, plain = self._map, PLAIN
+        results: list[Any] = []
+        # Results are mostly of one class, and comparing two classes costs less than looking one up.
+        previous: type | None = None
+        for record in records:
+            result = function(record)
+            if type(result) is not previous:
+                if type(result) is tuple:
+                    # As in `detached`, whose call would cost as much again.
+                    for part in result:
+                        if type(part) not in plain:
+                            result = detached(result)
+                            break
+                elif type(result) in plain:
+                    previous = type(result)
+                else:
+                    result = detached(result)
+            results.append(result)
+        return results
+
+
+class PureMapOperator(MapOperator):
+    """A map by a function of the engine's own, which keeps nothing: its results are passed on as they are."""
+
+    def _results(self, records: Iterator[Any]) -> list[Any]:
+        return list(map(self._map, records))
 
 
 class FilterOperator(FunctionOperator):
@@ -60,35 +88,40 @@ class FlatMapOperator(FunctionOperator):
         self._flat_map = self.bound("flat_map")
 
     def process(self, batch: Batch) -> None:
-        function = self._flat_map
         records = iter(batch.values)
-        if batch.timestamps is None:
-            results = (result for value in records for result in _all_of(function(value)))
-            while True:
-                try:
-                    chunk = list(islice(results, CHUNK))
-                except Exception as error:
-                    raise self.fault(error, record_at_fault(batch.values, records)) from error
-                if not chunk:
-                    return
-                self.output.emit(Batch(chunk))
-        timed = (
-            (result, timestamp)
-            for value, timestamp in zip(records, batch.timestamps)
-            for result in _all_of(function(value))
-        )
+        chunks = self._chunks(records, batch.timestamps)
         while True:
             try:
-                pairs = list(islice(timed, CHUNK))
+                chunk = next(chunks, None)
             except Exception as error:
                 raise self.fault(error, record_at_fault(batch.values, records)) from error
-            if not pairs:
+            if chunk is None:
                 return
-            self.output.emit(Batch([result for result, _ in pairs], [timestamp for _, timestamp in pairs]))
+            self.output.emit(chunk)
 
-
-def _all_of(found: Any) -> Iterable[Any]:
-    """What a function gave for a record. A generator may change what it has yielded when it is asked for more."""
-    if found.__class__ in _MADE_AT_ONCE:
-        return found
-    return () if found is None else map(detached, found)
+    def _chunks(self, records: Iterator[Any], times: list[int] | None) -> Iterator[Batch]:
+        function, plain = self._flat_map, PLAIN
+        timed = times is not None
+        values: list[Any] = []
+        timestamps: list[Any] = []
+        previous: type | None = None  # As in `MapOperator`.
+        for record, timestamp in zip(records, repeat(None) if times is None else times):
+            found = function(record)
+            for result in () if found is None else found:
+                if type(result) is not previous:
+                    if type(result) is tuple:
+                        for part in result:
+                            if type(part) not in plain:
+                                result = detached(result)
+                                break
+                    elif type(result) in plain:
+                        previous = type(result)
+                    else:
+                        result = detached(result)
+                values.append(result)
+                if timed:
+                    timestamps.append(timestamp)
+                if len(values) >= CHUNK:
+                    yield Batch(values, timestamps if timed else None)
+                    values, timestamps = [], []
+        yield Batch(values, timestamps if timed else None)

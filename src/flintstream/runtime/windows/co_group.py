@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from flintstream.runtime.operators.stateless import MapOperator
+from flintstream.runtime.operators.stateless import PureMapOperator
 from flintstream.runtime.windows.functions import PassOn, WindowContext
 
 Tagged = tuple[int, Any]
@@ -24,7 +24,7 @@ def tag_second(record: Any) -> Tagged:
     return 1, record
 
 
-class TagOperator(MapOperator):
+class TagOperator(PureMapOperator):
     """Tags records. It takes them in their declared type, as the key selectors behind it would without the tags."""
 
     takes_declared_types = True
