@@ -261,10 +261,10 @@ class SlotPool:
             listener, self._listener = self._listener, None
         if listener is not None:
             listener.close()
+        self.give_up_calls(_ENDED)
         for handle in self._slots.values():
             hang_up(handle.connection)
             handle.outbox.close()
-        self.give_up_calls(_ENDED)
         self._wait_for_exit()
         shutil.rmtree(self._directory, ignore_errors=True)
 
