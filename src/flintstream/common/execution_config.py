@@ -150,11 +150,14 @@ class ExecutionConfig:
         return self._flag("pipeline.auto-generate-uids", True)
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Chained operators share objects; they always do in Flintstream."""
+        """Vouches that no function changes an object that it has emitted: results are passed on without copies.
+
+        Otherwise what can change (lists, dicts, rows, objects of your classes) is copied when it is emitted.
+        """
         return self._put("pipeline.object-reuse", True)
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Kept for programs that call it: chained Python operators share objects, as in PyFlink."""
+        """Copies results that can change when they are emitted, so that functions may keep and change them: the default."""
         return self._put("pipeline.object-reuse", False)
 
     def is_object_reuse_enabled(self) -> bool:

@@ -195,7 +195,7 @@ class JobMaster:
             self._stopped.request.result.set_result(self._stopped.location)
         elif self._stopped is not None:
             self._stopped.request.result.set_exception(_not_ended(self._stopped.location, failure))
-        if self._undecided is not None:
+        if self._undecided is not None and not self._undecided.request.result.done():
             self._undecided.request.result.set_exception(_not_ended(self._undecided.location, failure))
         self._control.refuse_requests(self._end())
         if failure is None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from flintstream.common.config_values import parse_duration
+from flintstream.common.config_values import parse_boolean, parse_duration
 from flintstream.common.deprecated_keys import find_key
 from flintstream.common.flint_options import EPOCH_LEAST_INTERVAL, EPOCH_TARGET, FLINT_OPTIONS, JOB_ID, PROGRESS
 from flintstream.common.job_id import JobID
@@ -28,6 +28,7 @@ PYTHON_PATH = "python.pythonpath"
 _FILES, _ARCHIVES = "python.files (add_python_file)", "python.archives (add_python_archive)"
 _REQUIREMENTS, _CACHED = "python.requirements (set_python_requirements)", "register_cached_file"
 WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
+OBJECT_REUSE = "pipeline.object-reuse"
 STATE_BACKEND = "state.backend.type"
 _STATE_BACKENDS = {"hashmap": "hashmap", "filesystem": "hashmap", "jobmanager": "hashmap", "rocksdb": "rocksdb"}
 _TARGET, _BATCH_TARGET, _LEAST_TARGET = 1.0, 4.0, 0.1
@@ -60,7 +61,7 @@ class JobSettings:
         self._check_python()
         for where, path in self._files():
             existing_path(path, where)
-        _ = self.checkpoints, self.watermark_interval, self.slot_timeouts
+        _ = self.checkpoints, self.watermark_interval, self.slot_timeouts, self.object_reuse
         SigningKeys.read_if(self.checkpoints.signing_key_file)
         for key in CLAIM_MODE:
             check_claim_mode(self.configuration.get(key, "NO_CLAIM"), key)
@@ -120,6 +121,11 @@ class JobSettings:
                 "give the path there"
             )
 
+    @property
+    def object_reuse(self) -> bool:
+        """Whether results are shared without copies."""
+        return parse_boolean(self.configuration.get(OBJECT_REUSE, "false"), OBJECT_REUSE)
+
     def restart_strategy(self) -> RestartStrategy:
         """What to do after a failure."""
         return restart_strategy(self.configuration, self.checkpoints.enabled)
@@ -177,6 +183,7 @@ class JobSettings:
             state_options={key: value for key, value in self.configuration.items() if key.startswith("state.")},
             checkpointing=self.checkpoints.enabled,
             incremental_checkpoints=self.checkpoints.incremental,
+            object_reuse=self.object_reuse,
             checkpoint_timeout=self.checkpoints.timeout,
         )
         return info, user_code

@@ -41,6 +41,8 @@ class JobInfo:
     """Whether a checkpoint may hold only what has changed since the one before."""
     checkpoint_timeout: float = 600.0
     """How long (seconds) a checkpoint may take."""
+    object_reuse: bool = False
+    """Whether the user vouches that no function changes what it has emitted: then nothing is copied."""
 
 
 @dataclass(frozen=True)

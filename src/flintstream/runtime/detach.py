@@ -4,7 +4,7 @@ A function may emit an object that it keeps, and change it later: a list in its 
 `yield`. What was emitted must stay as it was at that moment, as it does in PyFlink. Records pass through a chain in
 batches here, so such results are copied when they are emitted, before the function runs on: each one is looked at, since
 what others were tells nothing about it, nor does what its function refers to. Numbers, strings and tuples of them need no
-copy.
+copy. Nothing is copied if the user vouches for the functions of a job, as for Flink's object reuse.
 """
 
 from __future__ import annotations
@@ -92,8 +92,19 @@ def _none(value: Any) -> Iterable[Any]:
     return ()
 
 
+_copies = True
+
+
+def set_object_reuse(enabled: bool) -> None:
+    """Whether results are shared without copies, in this process: the user vouches that no function changes them later."""
+    global _copies
+    _copies = not enabled
+
+
 def detached(value: Any) -> Any:
     """The value, or a copy of it if it can change."""
+    if not _copies:
+        return value
     kind = type(value)
     if kind is tuple:
         # Most results are tuples of plain values: these need no further call.

@@ -31,6 +31,7 @@ from flintstream.runtime.checkpoint.uploads import SlotSnapshot, Uploads
 from flintstream.runtime.connections import Address, ConnectionListener, Credentials, connect, notice_silence, received
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import VertexDeployment
+from flintstream.runtime.detach import set_object_reuse
 from flintstream.runtime.faults import Fault, UserCodeError, engine_fault
 from flintstream.runtime.garbage import GarbageCollection, resident_bytes
 from flintstream.runtime.operators.source import SourceHead
@@ -258,6 +259,7 @@ class Slot:
         hosted: list[tuple[VertexDeployment, int]] = pickle.loads(operators)
         self._tasks = [Task(vertex, subtask, job, self._services, self._emit_row) for vertex, subtask in hosted]
         self._incremental = job.incremental_checkpoints
+        set_object_reuse(job.object_reuse)
         if restored is not None:
             for task in self._tasks:
                 task.restore(partial(restored.chains, directory=self._directory))

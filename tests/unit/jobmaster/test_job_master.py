@@ -161,6 +161,7 @@ def test_a_stop_that_may_have_been_noted_is_decided_by_the_next_attempt(stopped,
         assert stopped.restored == [None, 5]
         assert stopped.request.result.result(0) == stopped.location
     else:
+        assert master.status is JobStatus.FAILED and master.result.done()
         assert stopped.restored == [None, None]
         with pytest.raises(RuntimeError, match="could not be stopped with it"):
             stopped.request.result.result(0)

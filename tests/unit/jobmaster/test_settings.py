@@ -33,3 +33,15 @@ def test_slots_of_later_attempts_know_pyflink_though_the_program_is_over():
         settings = JobSettings("job")
     assert settings.for_slots("id", 2, same_machine=True)[1].pyflink
     assert not JobSettings("job").for_slots("id", 1, same_machine=True)[1].pyflink
+
+
+@pytest.mark.parametrize("given", [None, "true", "false"])
+def test_object_reuse_reaches_the_slots(given):
+    settings = JobSettings("my job", {} if given is None else {"pipeline.object-reuse": given})
+    info, _ = settings.for_slots("f" * 32, 0, True)
+    assert info.object_reuse is (given == "true")
+
+
+def test_object_reuse_that_is_no_boolean_is_refused():
+    with pytest.raises(ValueError, match="pipeline.object-reuse"):
+        JobSettings("my job", {"pipeline.object-reuse": "maybe"}).check()

@@ -14,7 +14,7 @@ from flintstream.common import Row, RowKind, Types
 from flintstream.datastream import FlatMapFunction, KeyedProcessFunction, MapFunction
 from flintstream.datastream.connectors.datagen import DataGeneratorSource
 from flintstream.datastream.state import ValueStateDescriptor
-from flintstream.runtime.detach import all_plain, detached, is_plain
+from flintstream.runtime.detach import all_plain, detached, is_plain, set_object_reuse
 from flintstream.runtime.operators.choice import element_operator
 from flintstream.runtime.operators.keyed import ReduceOperator
 from flintstream.runtime.operators.source_context import SourceContext
@@ -540,3 +540,13 @@ def test_a_key_that_can_change_is_copied():
     key = Key()
     [copied] = detached({key: 1})
     assert copied is not key
+
+
+def test_with_object_reuse_nothing_is_copied() -> None:
+    values = [[1], {"a": [1]}, ([1], 2), Row(1, [2])]
+    try:
+        set_object_reuse(True)
+        assert all(detached(value) is value for value in values)
+    finally:
+        set_object_reuse(False)
+    assert not any(detached(value) is value for value in values)
