@@ -349,7 +349,13 @@ class CheckpointCoordinator:
             metadata = self._metadata(pending)
             location = self._write(pending, metadata)
         except BaseException as error:
-            failure = error
+            completed = self._completed(pending)
+            if completed is None:
+                failure = error
+            else:
+                # What fails behind its entry in the log does not make it incomplete: the next restart restores it.
+                _log.warning("job %s: %s is complete; behind that: %r", self._job_id, pending.kind, error)
+                metadata, location = completed, self.store.location(completed) or ""
         with self._lock:
             given_up = self._pending.pop(pending.checkpoint_id, None) is None
         if given_up:
@@ -361,6 +367,10 @@ class CheckpointCoordinator:
             self.statistics.append(_statistics(pending, metadata))
             pending.result.set_result(location)
         self._end(pending, failure)
+
+    def _completed(self, pending: Pending) -> CheckpointMetadata | None:
+        """A checkpoint that counts, whatever was thought of it."""
+        return None if pending.savepoint is not None else self.store.find(pending.checkpoint_id)
 
     def _write(self, pending: Pending, metadata: CheckpointMetadata) -> str:
         if pending.savepoint is not None:
@@ -439,6 +449,8 @@ class CheckpointCoordinator:
     def _discard(self, pending: Pending) -> None:
         with self._lock:
             states, pending.states = pending.states, {}
+        if self._completed(pending) is not None:
+            return
         try:
             if pending.savepoint is not None:
                 storage_at(pending.savepoint).remove("")

@@ -256,6 +256,24 @@ def test_metadata_that_cannot_be_written_fail_the_checkpoint(job, monkeypatch):
     assert job.kept() == [2]
 
 
+def test_what_fails_behind_the_entry_of_a_checkpoint_does_not_make_it_incomplete(job, monkeypatch, caplog):
+    add = job.coordinator.store.add
+
+    def add_and_fail(*arguments: Any) -> None:
+        add(*arguments)
+        raise OSError("too late")
+
+    monkeypatch.setattr(job.coordinator.store, "add", add_and_fail)
+    pending = job.begin()
+    job.answer(pending)
+    (outcome,) = job.outcomes()
+    assert outcome.completed
+    assert "checkpoint 1 is complete; behind that: OSError('too late')" in caplog.text
+    assert job.kept() == [1]
+    assert job.files() == job.expected_files()
+    assert read_checkpoint(job.coordinator.storage.root)[0].checkpoint_id == 1
+
+
 def failed(job: FakeJob) -> bool:
     """Whether the job tolerates one more checkpoint that fails."""
     job.decline(job.begin(), 0)
