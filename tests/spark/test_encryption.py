@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.forwarder import Forwarder
 
 from flintstream.common import Configuration, Types
 from flintstream.datastream import StreamExecutionEnvironment
+from flintstream.runtime.connections import SlotAccess
 from flintstream.spark import slots
 from flintstream.spark.slots import SlotPool
 
@@ -19,11 +22,14 @@ def forwarders(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(slots, "_LONGEST_DIRECTORY", 0)
     found: dict[tuple[str, int], Forwarder] = {}
 
-    def addresses(pool: SlotPool) -> list[tuple[str, int]]:
-        real = [handle.address for handle in pool.handles]
-        return [found.setdefault(address, Forwarder(address)).address for address in real]
+    access = SlotPool.access.fget
 
-    monkeypatch.setattr(SlotPool, "addresses", property(addresses))
+    def through_forwarders(pool: SlotPool) -> SlotAccess:
+        real = access(pool)
+        between = [found.get(address) or found.setdefault(address, Forwarder(address)) for address in real.addresses]
+        return replace(real, addresses=tuple(forwarder.address for forwarder in between))
+
+    monkeypatch.setattr(SlotPool, "access", property(through_forwarders))
     yield found
     for forwarder in found.values():
         forwarder.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,15 +35,20 @@ def test_a_program_is_run_once(env: StreamExecutionEnvironment, cluster: FakeClu
     assert [len(graph.nodes) for graph, _ in cluster.submitted] == [2, 2]
 
 
-def test_settings_of_the_job(env: StreamExecutionEnvironment, cluster: FakeCluster) -> None:
+def test_settings_of_the_job(
+    env: StreamExecutionEnvironment, cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.py", "b.zip", "c.py", "d.zip", "m.zip", "req.txt", "cache", "x"):
+        Path(name).touch()
     env.configure(Configuration.from_dict({"my.key": 5, "python.files": "a.py,b.zip", "python.archives": "m.zip#m"}))
     env.get_config().set_global_job_parameters({"k": "v"})
     env.set_runtime_mode(RuntimeExecutionMode.AUTOMATIC)
     env.add_python_file("c.py")
     env.set_python_requirements("req.txt", "cache")
     env.add_python_archive("d.zip")
-    env.set_python_executable("/usr/bin/python")
-    env.register_cached_file("/data/x", "x")
+    env.set_python_executable(sys.executable)
+    env.register_cached_file(str(tmp_path / "x"), "x")
     env.from_collection([1]).print()
     env.execute_async()
     settings = cluster.submitted[0][1]
@@ -51,8 +58,8 @@ def test_settings_of_the_job(env: StreamExecutionEnvironment, cluster: FakeClust
     assert settings.python_files == ["a.py", "b.zip", "c.py"]
     assert settings.python_requirements == ("req.txt", "cache")
     assert settings.python_archives == [("m.zip", "m"), ("d.zip", None)]
-    assert settings.python_executable == "/usr/bin/python"
-    assert settings.cached_files == {"x": "/data/x"}
+    assert settings.python_executable == sys.executable
+    assert settings.cached_files == {"x": str(tmp_path / "x")}
 
 
 def test_the_failure_of_the_job(env: StreamExecutionEnvironment, cluster: FakeCluster) -> None:

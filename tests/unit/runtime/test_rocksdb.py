@@ -9,6 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
@@ -150,6 +151,7 @@ class TestOptions:
     def test_backends_of_a_slot_share_the_memory(self, make: Make) -> None:
         first = make()
         memory = slot_memory(RocksDBOptions(memory=1 << 20))
+        memory.users = WeakSet([first])  # Backends of other tests may not have been collected yet.
         whole = memory.entry_bytes
         second = make()
         assert memory.entry_bytes * 2 == whole

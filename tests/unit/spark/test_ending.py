@@ -12,6 +12,7 @@ PROGRAM = """
 import os, signal, sys, time
 from flintstream.common.owned_directories import owned_directory
 from flintstream.spark.ending import before_ending, handle_signals
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # Ignored below nohup, and left so then.
 {before}
 own = owned_directory(place=sys.argv[1])
 handle_signals()
