@@ -4,51 +4,31 @@ from __future__ import annotations
 
 import os
 import signal
-import uuid
 from pathlib import Path
 
 import pytest
-from tests.faults.helpers import ENOUGH_SECONDS, wait_until
+from tests.faults.hurt_program import Transactions
+from tests.waiting import ENOUGH_SECONDS, wait_until
 
 from flintstream.common import Configuration, JobStatus, RestartStrategies, Types, WatermarkStrategy
-from flintstream.datastream import StreamExecutionEnvironment, TwoPhaseCommitSinkFunction
+from flintstream.datastream import StreamExecutionEnvironment
 from flintstream.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 
 pytestmark = pytest.mark.timeout(600)
 LAST = 1200
 
 
-class KilledAtCommit(TwoPhaseCommitSinkFunction):
-    """A file for each transaction. Once told so, a slot dies in the midst of a commit: of all but the first subtask."""
-
-    def __init__(self, directory: Path):
-        super().__init__()
-        self.directory = directory
-        self.lines: list[str] = []
+class KilledAtCommit(Transactions):
+    """Once told so, a slot dies in the midst of a commit: of all but the first subtask."""
 
     def open(self, runtime_context):
         self.subtask = runtime_context.get_index_of_this_subtask()
-
-    def begin_transaction(self):
-        self.lines = []
-        return str(uuid.uuid4())
-
-    def invoke(self, transaction, value, context):
-        self.lines.append(f"{value}\n")
-
-    def pre_commit(self, transaction):
-        (self.directory / f".{transaction}").write_text("".join(self.lines))
 
     def commit(self, transaction):
         if self.subtask and (self.directory / "kill").exists():
             (self.directory / "kill").rename(self.directory / "killed")
             os.kill(os.getpid(), signal.SIGKILL)
-        hidden = self.directory / f".{transaction}"
-        if hidden.exists():
-            hidden.rename(self.directory / transaction)
-
-    def abort(self, transaction):
-        (self.directory / f".{transaction}").unlink(missing_ok=True)
+        super().commit(transaction)
 
 
 def program(out: Path, checkpoints: Path, restored: str | None = None) -> StreamExecutionEnvironment:

@@ -410,6 +410,8 @@ class JobAttempt:
 
     def _check_lease(self) -> None:
         """Right before anything is committed: the job must still be this driver's."""
+        if self._coordinator.storage is None:
+            return  # In the driver's own memory nobody else can take the job over.
         seconds = self._coordinator.settings.timeout
         self._control.within(seconds, "looking at the job's lease", self._coordinator.lease.check)
 

@@ -6,10 +6,12 @@ import pickle
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
+from tests.waiting import wait_until
 
 from flintstream.common import Duration, Types, WatermarkStrategy
 from flintstream.datastream.connectors import socket as connector
@@ -61,11 +63,7 @@ def received_by(source: SocketTextSource) -> list[Any]:
     return received.elements
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+wait_for = partial(wait_until, seconds=60.0)
 
 
 def test_lines_spread_over_packets(server: socket.socket) -> None:

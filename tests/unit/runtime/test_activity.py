@@ -6,12 +6,14 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.waiting import wait_until
 
 from flintstream.runtime import activity as module
 from flintstream.runtime.activity import ActivityMonitor
@@ -57,11 +59,7 @@ class Thread:
         self.monitor.end()
 
 
-def wait_until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+wait_for = partial(wait_until, seconds=60.0)
 
 
 @pytest.fixture
@@ -79,7 +77,7 @@ def test_the_operator_the_call_and_the_stack(steps, monkeypatch):
         running = Thread(harness, ["a", "b"])
         monitor = running.monitor
         assert monitor is not None
-        wait_until(lambda: steps.at == ["a"])
+        wait_for(lambda: steps.at == ["a"])
         first = monitor.look()
         assert first.work == "processing epoch 1"
         assert first.operator == operator.context.name
@@ -89,7 +87,7 @@ def test_the_operator_the_call_and_the_stack(steps, monkeypatch):
         time.sleep(0.01)
         assert monitor.look().call_seconds >= 0.01, "the same call as before"
         steps.go_on.release()
-        wait_until(lambda: steps.at == ["a", "b"])
+        wait_for(lambda: steps.at == ["a", "b"])
         second = monitor.look()
         assert second.call_seconds == 0.0, "another call, although of the same function on the same line"
         assert second.seconds > first.seconds
@@ -163,7 +161,7 @@ def test_nothing_of_a_call_stays_although_somebody_has_looked_at_it(monkeypatch,
     done.set()
     slot._work.put(Request(2, "release"))
     assert [replies.get(timeout=60).number for _ in range(2)] == [1, 2]
-    wait_until(lambda: seen() is None)
+    wait_for(lambda: seen() is None)
     slot._work.put(None)  # Nothing that a slot can do: its thread ends.
     thread.join(60)
 

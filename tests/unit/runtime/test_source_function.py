@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
+from tests.waiting import wait_until
 
 from flintstream.datastream.functions import SourceFunction
 from flintstream.runtime.batch import MAX_WATERMARK
@@ -51,11 +53,7 @@ class Source:
         return self
 
 
-def wait_for(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+wait_for = partial(wait_until, seconds=60.0)
 
 
 class Running:

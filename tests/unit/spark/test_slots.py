@@ -8,10 +8,12 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.waiting import wait_until
 
 from flintstream.common.processes import Process
 from flintstream.runtime.connections import connect
@@ -186,7 +188,7 @@ def test_a_slot_that_does_not_even_say_what_it_does_is_told(make_pool, monkeypat
 def test_slots_that_give_no_sign_of_life_are_lost(make_pool):
     pool = make_pool(SlotTimeouts(heartbeat_timeout=0.05))
     pool.answers_looks = False
-    wait_until(lambda: (pool.beat(), pool.faults)[1])
+    wait_for(lambda: (pool.beat(), pool.faults)[1])
     assert "has not been heard of for 0.05 s (heartbeat.timeout)" in pool.faults[0].summary
     with pytest.raises(SlotError, match="has not been heard of"):
         pool.call_all("hello")
@@ -197,7 +199,7 @@ def test_slots_that_give_signs_of_life_are_not_lost(make_pool):
     for handle in pool.handles:
         handle.heard -= 59.9
     pool.beat()
-    wait_until(lambda: all(handle.heard > time.monotonic() - 59 for handle in pool.handles))
+    wait_for(lambda: all(handle.heard > time.monotonic() - 59 for handle in pool.handles))
     assert pool.faults == []
 
 
@@ -251,11 +253,7 @@ class TestAStartThatHangs:
             make_pool()
 
 
-def wait_until(condition) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+wait_for = partial(wait_until, seconds=60.0)
 
 
 def test_a_pool_leaves_no_thread_socket_or_directory_behind(make_pool):
@@ -316,7 +314,7 @@ def test_the_end_of_the_slots_ends_the_waiting_for_them(make_pool):
     pool = make_pool()
     with ThreadPoolExecutor(1) as executor:
         called = executor.submit(pool.call_all, SILENT, timeout=300.0)
-        wait_until(lambda: pool._replies)
+        wait_for(lambda: pool._replies)
         pool.close()
         with pytest.raises(SlotError, match="the slots of this attempt have been ended"):
             called.result(60)

@@ -72,6 +72,8 @@ class Pending:
     """The slots that have not answered."""
     deadline: float
     """By the monotonic clock."""
+    writer: StorageWriter
+    """Works on its storage. Each savepoint has its own: where one hangs, the job's checkpoints go on."""
     savepoint: str | None = None
     """The directory of a savepoint."""
     stored: bool = True
@@ -83,8 +85,6 @@ class Pending:
     begun: float = field(default_factory=lambda: time.monotonic())
     attempt: int = 0
     """The attempt of the job that has begun it."""
-    writer: StorageWriter = field(default_factory=lambda: StorageWriter("savepoint"))
-    """Works on its storage. Each savepoint has its own: where one hangs, the job's checkpoints go on."""
 
     @property
     def kind(self) -> str:
@@ -260,11 +260,11 @@ class CheckpointCoordinator:
             sources,
             set(range(slots)),
             now + self.settings.timeout,
+            self._writer if directory is None else StorageWriter("savepoint"),
             directory,
             stored,
             base=self._notified if directory is None else None,
             attempt=self._attempt,
-            writer=self._writer if directory is None else StorageWriter("savepoint"),
         )
         with self._lock:
             self._pending[checkpoint_id] = pending

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.waiting import wait_until
 
 from flintstream.jobmaster.checkpoints import coordinator as module
 from flintstream.jobmaster.checkpoints.coordinator import CheckpointFailedError
@@ -761,10 +761,7 @@ def test_what_is_written_after_the_attempt_is_restored_with_the_epochs_that_it_c
     job, hung = hanging
     job.coordinator.end_attempt()
     hung.may_go_on.set()
-    deadline = time.monotonic() + 60
-    while job.kept() != [1]:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: job.kept() == [1], 60.0)
     job.coordinator.begin_attempt()
     assert job.coordinator.store.latest.checkpoint_id == 1
     assert job.coordinator.epoch_before(1) == job.pending.epoch == 1
