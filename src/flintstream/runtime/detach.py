@@ -36,7 +36,6 @@ PLAIN = frozenset(
         float,
         int,
         type(None),
-        OutputTag,
         str,
         uuid.UUID,
     }
@@ -72,24 +71,24 @@ def all_plain(values: Collection[Any]) -> bool:
     return True
 
 
+def _no_parts(value: Any) -> Iterable[Any]:
+    return ()
+
+
 _UNKNOWN: Any = object()
-_PARTS: dict[type, Callable[[Any], Iterable[Any]] | None] = {}
+_PARTS: dict[type, Callable[[Any], Iterable[Any]] | None] = {OutputTag: _no_parts}
 """Class to what gives the parts of an object that decide whether it can change; None if it can in any case."""
 
 
 def _parts_of(kind: type) -> Callable[[Any], Iterable[Any]] | None:
     if issubclass(kind, Enum):
-        return _none
+        return _no_parts
     if issubclass(kind, tuple) and hasattr(kind, "_fields") and kind.__dictoffset__ == 0:
         return tuple.__iter__
     if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         names = [field.name for field in dataclasses.fields(kind)]
         return lambda value: [getattr(value, name) for name in names]
     return None
-
-
-def _none(value: Any) -> Iterable[Any]:
-    return ()
 
 
 _copies = True
@@ -107,12 +106,22 @@ def detached(value: Any) -> Any:
         return value
     kind = type(value)
     if kind is tuple:
-        # Most results are tuples of plain values: these need no further call.
-        for part in value:
-            if type(part) not in PLAIN:
-                break
+        # Most results are short tuples of plain values. Operators look at pairs themselves: a call would cost as much again.
+        size = len(value)
+        if size == 3:
+            first, second, third = value
+            if type(first) in PLAIN and type(second) in PLAIN and type(third) in PLAIN:
+                return value
+        elif size == 4:
+            first, second, third, fourth = value
+            if type(first) in PLAIN and type(second) in PLAIN and type(third) in PLAIN and type(fourth) in PLAIN:
+                return value
         else:
-            return value
+            for part in value:
+                if type(part) not in PLAIN:
+                    break
+            else:
+                return value
     elif kind in PLAIN:
         return value
     elif kind in _COPIES:

@@ -53,11 +53,8 @@ class RichOperator(FunctionOperator):
                     state.current_key = key
                 result = function(record)
                 if type(result) is tuple:
-                    # As in `detached`, whose call would cost as much again.
-                    for part in result:
-                        if type(part) not in plain:
-                            result = detached(result)
-                            break
+                    if len(result) != 2 or type(result[0]) not in plain or type(result[1]) not in plain:
+                        result = detached(result)
                 elif type(result) not in plain:
                     result = detached(result)
                 results.append(result)
@@ -147,11 +144,8 @@ class ReduceOperator(FunctionOperator):
                     record = function(previous, record)
                 results[key] = record
                 if type(record) is tuple:
-                    # As in `detached`, whose call would cost as much again.
-                    for part in record:
-                        if type(part) not in plain:
-                            record = detached(record)
-                            break
+                    if len(record) != 2 or type(record[0]) not in plain or type(record[1]) not in plain:
+                        record = detached(record)
                 elif type(record) not in plain:
                     record = detached(record)
                 emit(record)

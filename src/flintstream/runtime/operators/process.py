@@ -218,14 +218,11 @@ class ProcessOperator(FunctionOperator):
                 if results is not None:
                     for result in results:
                         if type(result) is tuple:
-                            if result and result[0].__class__ is tag_class:
-                                side(result[0].tag_id, result[1], None)
-                                continue
-                            # As in `detached`, whose call would cost as much again.
-                            for part in result:
-                                if type(part) not in plain:
-                                    result = detached(result)
-                                    break
+                            if len(result) != 2 or type(result[0]) not in plain or type(result[1]) not in plain:
+                                if result and result[0].__class__ is tag_class:
+                                    side(result[0].tag_id, result[1], None)
+                                    continue
+                                result = detached(result)
                         elif type(result) not in plain:
                             result = detached(result)
                         emit(result)
@@ -258,13 +255,11 @@ class ProcessOperator(FunctionOperator):
                 if results is not None:
                     for result in results:
                         if type(result) is tuple:
-                            if result and result[0].__class__ is tag_class:
-                                side(result[0].tag_id, result[1], timestamp)
-                                continue
-                            for part in result:
-                                if type(part) not in plain:
-                                    result = detached(result)
-                                    break
+                            if len(result) != 2 or type(result[0]) not in plain or type(result[1]) not in plain:
+                                if result and result[0].__class__ is tag_class:
+                                    side(result[0].tag_id, result[1], timestamp)
+                                    continue
+                                result = detached(result)
                         elif type(result) not in plain:
                             result = detached(result)
                         values.append(result)

@@ -39,11 +39,8 @@ class MapOperator(FunctionOperator):
             result = function(record)
             if type(result) is not previous:
                 if type(result) is tuple:
-                    # As in `detached`, whose call would cost as much again.
-                    for part in result:
-                        if type(part) not in plain:
-                            result = detached(result)
-                            break
+                    if len(result) != 2 or type(result[0]) not in plain or type(result[1]) not in plain:
+                        result = detached(result)
                 elif type(result) in plain:
                     previous = type(result)
                 else:
@@ -110,10 +107,8 @@ class FlatMapOperator(FunctionOperator):
             for result in () if found is None else found:
                 if type(result) is not previous:
                     if type(result) is tuple:
-                        for part in result:
-                            if type(part) not in plain:
-                                result = detached(result)
-                                break
+                        if len(result) != 2 or type(result[0]) not in plain or type(result[1]) not in plain:
+                            result = detached(result)
                     elif type(result) in plain:
                         previous = type(result)
                     else:
