@@ -10,8 +10,8 @@ from bench.functions import HOT_KEYS, MANY_KEYS, IsCount, key_of, to_mostly_hot
 from bench.jobs import RunningCount, environment, numbers
 from bench.report import Result, Row
 from bench.timing import Timing, slope
-from flintstream.jobmaster.checkpoints.coordinator import CheckpointStatistics
 from flintstream.jobmaster.job_master import JobMaster
+from flintstream.runtime.checkpoint.coordinator import CheckpointStatistics
 
 LEAST_OF_UNCHECKED = 0.85
 

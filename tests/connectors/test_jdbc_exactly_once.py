@@ -14,9 +14,10 @@ import psycopg
 import pytest
 
 from flintstream.common import Types
-from flintstream.datastream.connectors import jdbc_exactly_once, jdbc_transactions
+from flintstream.connectors.jdbc import exactly_once as jdbc_exactly_once
+from flintstream.connectors.jdbc import transactions as jdbc_transactions
+from flintstream.connectors.jdbc.databases import PostgreSql
 from flintstream.datastream.connectors.jdbc import JdbcExactlyOnceOptions, JdbcExecutionOptions, JdbcSink
-from flintstream.datastream.connectors.jdbc_databases import PostgreSql
 from flintstream.runtime.faults import UserCodeError
 from flintstream.testing import OneInputOperatorHarness
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flintstream.common import Instant, Types
-from flintstream.datastream.connectors import jdbc_operators
+from flintstream.connectors.jdbc import operators as jdbc_operators
 from flintstream.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
 from flintstream.runtime.faults import UserCodeError
 from flintstream.testing import OneInputOperatorHarness

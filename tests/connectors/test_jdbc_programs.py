@@ -16,8 +16,8 @@ from flintstream.datastream import MapFunction, StreamExecutionEnvironment
 from flintstream.datastream.connectors.jdbc import JdbcSink
 from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 from flintstream.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
-from flintstream.jobmaster.checkpoints.store import CompletedCheckpoints
 from flintstream.runtime.checkpoint.metadata import CheckpointMetadata
+from flintstream.runtime.checkpoint.store import CompletedCheckpoints
 
 from .databases import Database
 

@@ -41,10 +41,10 @@ from flintstream.datastream.connectors.spark import SparkDataFrameSource
 from flintstream.datastream.functions import CheckpointedFunction
 from flintstream.datastream.state import ListStateDescriptor, MapStateDescriptor
 from flintstream.datastream.window import TumblingEventTimeWindows
-from flintstream.jobmaster.checkpoints.store import read_checkpoint, readable_checkpoints
 from flintstream.jobmaster.progress import Progress
 from flintstream.runtime.checkpoint.metadata import CorruptCheckpointError
 from flintstream.runtime.checkpoint.storage import storage_at
+from flintstream.runtime.checkpoint.store import read_checkpoint, readable_checkpoints
 from flintstream.runtime.faults import Fault
 
 JOB_ID = "0123456789abcdef0123456789abcdef"

@@ -25,22 +25,22 @@ import psutil
 from tests.faults.helpers import descendants, is_python_worker, is_slot
 
 IN_SLOTS = {
-    "snapshot": ("flintstream.runtime.task", "Task.snapshot"),
+    "snapshot": ("flintstream.runtime.slot.task", "Task.snapshot"),
     "upload": ("flintstream.runtime.checkpoint.pieces", "PieceWriter.write"),
-    "notification": ("flintstream.runtime.task", "Task.notify_checkpoint_complete"),
+    "notification": ("flintstream.runtime.slot.task", "Task.notify_checkpoint_complete"),
     "file commit": (
-        "flintstream.datastream.connectors.file_sink_operator",
+        "flintstream.connectors.files.sink",
         "FileSinkOperator.notify_checkpoint_complete",
     ),
-    "publication": ("flintstream.datastream.connectors.part_files", "publish"),
+    "publication": ("flintstream.connectors.files.part_files", "publish"),
     "slot's write": ("flintstream.runtime.checkpoint.storage", "_write_durably"),
 }
 IN_DRIVER = {
     "run": ("flintstream.jobmaster.attempt", "JobAttempt.run"),
-    "metadata": ("flintstream.jobmaster.checkpoints.store", "CompletedCheckpoints.add"),
-    "pruning": ("flintstream.jobmaster.checkpoints.store", "CompletedCheckpoints.prune"),
-    "removal": ("flintstream.jobmaster.checkpoints.store", "CompletedCheckpoints.remove_all"),
-    "claim": ("flintstream.jobmaster.lease", "JobLease.begin_attempt"),
+    "metadata": ("flintstream.runtime.checkpoint.store", "CompletedCheckpoints.add"),
+    "pruning": ("flintstream.runtime.checkpoint.store", "CompletedCheckpoints.prune"),
+    "removal": ("flintstream.runtime.checkpoint.store", "CompletedCheckpoints.remove_all"),
+    "claim": ("flintstream.runtime.checkpoint.lease", "JobLease.begin_attempt"),
     "bridge commit": ("flintstream.jobmaster.spark_sources", "StreamingCoordinator.checkpoint_complete"),
     "driver's write": ("flintstream.runtime.checkpoint.storage", "_write_durably"),
     "call": ("flintstream.spark.slots", "SlotPool._send"),

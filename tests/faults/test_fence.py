@@ -13,7 +13,7 @@ import pytest
 from tests.faults.helpers import assert_nothing_left, failure, idle_job, seen, wait_until
 
 from flintstream.common import JobStatus
-from flintstream.runtime.protocol import FAILED, Hello
+from flintstream.runtime.slot.protocol import FAILED, Hello
 
 PROGRAM = Path(__file__).with_name("retry_program.py")
 

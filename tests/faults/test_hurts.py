@@ -24,9 +24,9 @@ from tests.faults import hurt_program, hurts
 from tests.faults.helpers import wait_until
 from tests.faults.hurts import MOMENT, Hurt
 
-from flintstream.jobmaster.checkpoints.store import read_checkpoint
-from flintstream.jobmaster.lease import LEASE
 from flintstream.jobmaster.sources import SourceCoordinator
+from flintstream.runtime.checkpoint.lease import LEASE
+from flintstream.runtime.checkpoint.store import read_checkpoint
 
 PROGRAM = Path(hurt_program.__file__)
 ROOT = PROGRAM.parents[2]

@@ -13,7 +13,7 @@ from tests.faults.helpers import ENOUGH_SECONDS, Gate, failure, numbers, open_ga
 from tests.processes import slot_pids
 
 from flintstream.common import Configuration, JobStatus, RestartStrategies
-from flintstream.jobmaster.checkpoints.coordinator import CheckpointFailedError
+from flintstream.runtime.checkpoint.coordinator import CheckpointFailedError
 
 
 def configure(env, settings):

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flintstream.jobmaster.checkpoints.store import SHARED, TASK_OWNED, checkpoint_directory, read_checkpoint
 from flintstream.runtime.checkpoint.metadata import (
     METADATA,
     CheckpointMetadata,
@@ -27,6 +26,7 @@ from flintstream.runtime.checkpoint.metadata import (
 from flintstream.runtime.checkpoint.pieces import read_piece
 from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.checkpoint.storage import Storage, storage_at
+from flintstream.runtime.checkpoint.store import SHARED, TASK_OWNED, checkpoint_directory, read_checkpoint
 
 __all__ = ["CheckpointReport", "OperatorReport", "StateReport", "inspect_directory", "sign_checkpoint"]
 
@@ -262,7 +262,7 @@ class _StateReader(pickle.Unpickler):
     """Reads the structure of stored state; keys and values of the program's classes stay unknown."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("flintstream.runtime.state.snapshot", "StoredOperatorState"):
+        if (module, name) == ("flintstream.runtime.checkpoint.snapshot", "StoredOperatorState"):
             return super().find_class(module, name)
         return _Unknown
 

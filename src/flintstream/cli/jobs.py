@@ -16,9 +16,9 @@ import click
 
 from flintstream.cli.output import cut_to_fit, duration, make_table, moment, print_table, time_of_day
 from flintstream.cli.running_jobs import Job, choose_job, find_jobs
-from flintstream.jobmaster.checkpoints.store import read_checkpoint
 from flintstream.jobmaster.registry import RegistryError
 from flintstream.runtime.checkpoint.metadata import METADATA
+from flintstream.runtime.checkpoint.store import read_checkpoint
 
 __all__ = ["absolute", "cancel", "clear_errors", "list_jobs", "savepoint", "stop"]
 

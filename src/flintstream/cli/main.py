@@ -14,9 +14,9 @@ from flintstream.cli.demos import Demo, find_demos
 from flintstream.cli.jobs import absolute, cancel, clear_errors, list_jobs, savepoint, stop
 from flintstream.cli.program_options import ProgramCommand, ProgramOptions, program_options
 from flintstream.cli.runner import Program, ProgramFailedError, run_program
-from flintstream.jobmaster.checkpoints.settings import RESTORE_PATH, UNCLAIMED
-from flintstream.jobmaster.checkpoints.store import read_checkpoint
 from flintstream.jobmaster.settings import check_claim_mode
+from flintstream.runtime.checkpoint.settings import RESTORE_PATH, UNCLAIMED
+from flintstream.runtime.checkpoint.store import read_checkpoint
 
 __all__ = ["cli", "main"]
 

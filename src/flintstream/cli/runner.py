@@ -21,7 +21,7 @@ from flintstream.common.environment_variables import environment_variables
 from flintstream.common.pyflink_alias import pyflink_alias, pyflink_alias_installed
 from flintstream.common.tracebacks import is_internal_frame, is_on_purpose, tidy_traceback
 from flintstream.jobmaster.errors import JobEndedError
-from flintstream.runtime.user_code import import_entry
+from flintstream.runtime.slot.user_code import import_entry
 
 __all__ = ["OVERRIDES_VARIABLE", "PLAN_ONLY_VARIABLE", "Program", "ProgramFailedError", "run_program"]
 

@@ -192,6 +192,9 @@ class BulkWriterFactory:
     ``finish`` of the writer.
     """
 
+    writes_parquet = False
+    """Whether the files are Parquet, so that they can be joined by their columns."""
+
     def create(self, stream: Any) -> Any:
         """A writer onto an open binary file."""
         raise NotImplementedError(f"{type(self).__name__} has no writer: use a factory that a format offers.")

@@ -64,7 +64,7 @@ from flintstream.runtime.operators.choice import element_operator
 from flintstream.runtime.operators.process import ProcessOperator
 from flintstream.runtime.operators.sinks import CollectOperator, FunctionSinkOperator, PrintOperator
 from flintstream.runtime.operators.stateless import PureMapOperator
-from flintstream.runtime.time.generators import TimestampsAndWatermarksOperator
+from flintstream.runtime.operators.watermarks import TimestampsAndWatermarksOperator
 
 if TYPE_CHECKING:
     from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment

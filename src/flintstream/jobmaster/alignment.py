@@ -10,7 +10,7 @@ from flintstream.runtime.batch import MAX_WATERMARK
 if TYPE_CHECKING:
     from flintstream.common.watermark_strategy import WatermarkAlignment
     from flintstream.graph.execution_graph import ExecutionGraph
-    from flintstream.runtime.protocol import VertexReport
+    from flintstream.runtime.slot.protocol import VertexReport
 
 
 class AlignmentGroups:

@@ -14,8 +14,6 @@ from flintstream.common.pickling import dumps
 from flintstream.common.time import earliest, monotonic_due
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.alignment import AlignmentGroups
-from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator, Outcome, Pending
-from flintstream.jobmaster.checkpoints.restore import share_of
 from flintstream.jobmaster.cleanup import clean_up
 from flintstream.jobmaster.control import (
     JobCancelled,
@@ -26,19 +24,22 @@ from flintstream.jobmaster.control import (
     StopUndecided,
 )
 from flintstream.jobmaster.deliveries import Deliveries
-from flintstream.jobmaster.lease import LeaseLostError
 from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.sizing import EpochSizer
 from flintstream.jobmaster.source_factory import SourceFactory
 from flintstream.jobmaster.sources import SourceCoordinator
 from flintstream.jobmaster.watchdog import Diagnosis, Watchdog
+from flintstream.runtime.checkpoint.coordinator import CheckpointCoordinator, Outcome, Pending
+from flintstream.runtime.checkpoint.lease import LeaseLostError
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
+from flintstream.runtime.checkpoint.reports import SnapshotDone, SnapshotFailed
+from flintstream.runtime.checkpoint.restore import share_of
 from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.faults import Fault, engine_fault, user_fault
 from flintstream.runtime.operators.sinks import SparkWriterOperator
-from flintstream.runtime.protocol import EpochReport, SnapshotDone, SnapshotFailed
-from flintstream.runtime.user_code import pickle_operators
+from flintstream.runtime.slot.protocol import EpochReport
+from flintstream.runtime.slot.user_code import pickle_operators
 from flintstream.spark.encryption import is_encrypted
 from flintstream.spark.epoch import EpochRunner
 from flintstream.spark.slots import SlotError, SlotPool

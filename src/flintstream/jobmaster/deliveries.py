@@ -9,7 +9,7 @@ from typing import Any
 from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.results import Collector, print_lines
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
-from flintstream.runtime.protocol import EpochReport
+from flintstream.runtime.slot.protocol import EpochReport
 
 _MOST_HELD_BYTES = 64 << 20
 

@@ -14,10 +14,6 @@ from flintstream.common.job_execution_result import JobExecutionResult
 from flintstream.common.job_status import JobStatus
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.attempt import JobAttempt
-from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator, CheckpointFailedError, OperatorInfo
-from flintstream.jobmaster.checkpoints.restore import restored_operators
-from flintstream.jobmaster.checkpoints.settings import Retention
-from flintstream.jobmaster.checkpoints.store import TASK_OWNED
 from flintstream.jobmaster.cleanup import clean_up
 from flintstream.jobmaster.control import (
     JobCancelled,
@@ -34,10 +30,14 @@ from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.results import Collector
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.source_factory import SourceFactory
+from flintstream.runtime.checkpoint.coordinator import CheckpointCoordinator, CheckpointFailedError, OperatorInfo
 from flintstream.runtime.checkpoint.metadata import CheckpointMetadata
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
+from flintstream.runtime.checkpoint.restore import restored_operators
+from flintstream.runtime.checkpoint.settings import Retention
 from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.checkpoint.storage import LocalStorage, storage_at
+from flintstream.runtime.checkpoint.store import TASK_OWNED
 from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.faults import Fault, engine_fault
 from flintstream.runtime.stacks import frame_of, stack_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from flintstream.common.job_status import JobStatus
 from flintstream.jobmaster.status_line import StatusLine, status_line
 from flintstream.runtime.faults import Fault
-from flintstream.runtime.protocol import EpochReport, VertexReport
+from flintstream.runtime.slot.protocol import EpochReport, VertexReport
 
 logger = logging.getLogger("flintstream")
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from flintstream.common.owned_directories import owned_directory, remove_owned
 from flintstream.runtime.permissions import Permissions
-from flintstream.runtime.reception import Reception
+from flintstream.runtime.slot.reception import Reception
 
 if TYPE_CHECKING:
     from flintstream.jobmaster.job_master import JobMaster

@@ -15,11 +15,11 @@ from flintstream.common.job_id import JobID
 from flintstream.common.known_keys import check_keys
 from flintstream.common.pyflink_alias import pyflink_alias_installed
 from flintstream.common.time import Duration
-from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
 from flintstream.jobmaster.restart import RestartStrategy, restart_strategy
+from flintstream.runtime.checkpoint.settings import CheckpointSettings
 from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.context import JobInfo
-from flintstream.runtime.user_code import UserCode, collect_main, existing_path, ship_file
+from flintstream.runtime.slot.user_code import UserCode, collect_main, existing_path, ship_file
 from flintstream.spark.refused_settings import check_settings
 from flintstream.spark.timeouts import SlotTimeouts
 
@@ -66,7 +66,7 @@ class JobSettings:
         for key in CLAIM_MODE:
             check_claim_mode(self.configuration.get(key, "NO_CLAIM"), key)
         if self.state_backend == "rocksdb":
-            from flintstream.runtime.state.rocksdb_options import RocksDBOptions
+            from flintstream.runtime.state.rocksdb.options import RocksDBOptions
 
             RocksDBOptions.from_configuration(self.configuration)
         self.restart_strategy()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from flintstream.runtime.faults import user_fault
-from flintstream.runtime.protocol import SourceWork, VertexReport
+from flintstream.runtime.slot.protocol import SourceWork, VertexReport
 from flintstream.runtime.source import Split, SplitSource
 
 if TYPE_CHECKING:

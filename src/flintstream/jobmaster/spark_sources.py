@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import StorageLevel
 
 from flintstream.jobmaster.sources import SourceCoordinator
-from flintstream.runtime.protocol import SourceWork, VertexReport
+from flintstream.runtime.slot.protocol import SourceWork, VertexReport
 from flintstream.runtime.source import Split
 from flintstream.spark.dataframe_source import BLOCK_RECORDS, blocks_of
 from flintstream.spark.plans import in_session

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from flintstream.jobmaster.checkpoints.coordinator import CheckpointCoordinator
+from flintstream.runtime.checkpoint.coordinator import CheckpointCoordinator
 from flintstream.runtime.faults import Fault
-from flintstream.runtime.protocol import Activity
+from flintstream.runtime.slot.protocol import Activity
 from flintstream.runtime.stacks import frame_of, stack_of
 from flintstream.spark.timeouts import SlotTimeouts
 

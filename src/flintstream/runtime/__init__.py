@@ -1,1 +1,1 @@
-"""What runs inside a slot: blocks, channels, operators, state. Knows no Spark."""
+"""What runs a job and knows no Spark: slots and their tasks, operators, state, time, windows, checkpoints."""

@@ -10,6 +10,9 @@ NO_TIMESTAMP = -(2**63)
 MIN_WATERMARK = -(2**63)
 MAX_WATERMARK = 2**63 - 1
 
+CHUNK = 8192
+"""How many results of a record-multiplying function are gathered before they are passed on."""
+
 
 class Batch:
     """Records in order: their values and, where they have them, timestamps and keys.

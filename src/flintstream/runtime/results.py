@@ -7,9 +7,8 @@ from itertools import islice
 from typing import Any
 
 from flintstream.common.output_tag import OutputTag
-from flintstream.runtime.batch import Batch
+from flintstream.runtime.batch import CHUNK, Batch
 from flintstream.runtime.detach import PLAIN, detached
-from flintstream.runtime.operators.base import CHUNK
 from flintstream.runtime.output import Output, SideBuffer
 
 

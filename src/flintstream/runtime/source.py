@@ -9,9 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from flintstream.runtime.batch import Batch
+
+
+class SourceError(Exception):
+    """A source could not be read. The message says where: the file and its offset, the split and its
+    position."""
 
 
 @dataclass(frozen=True)
@@ -69,3 +74,12 @@ class SplitSource(ABC):
     @abstractmethod
     def create_reader(self, split: Split, position: Any) -> SplitReader:
         """A reader of a split, from the beginning where `position` is None. Called in a slot."""
+
+
+class AlignedProgress(NamedTuple):
+    """How far a source that keeps step with others has come in one subtask."""
+
+    watermark: int | None
+    """The least watermark of its splits; None while there is none to wait for."""
+    waiting: int | None
+    """The least watermark of the splits that wait for others; None if none does."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from flintstream.runtime.connections import SlotAccess
+from flintstream.runtime.slot.connections import SlotAccess
 from flintstream.spark.exchange import EPOCH_PROPERTY, ROW_SCHEMA, LevelTask
 from flintstream.spark.jvm import cancel_jobs
 from flintstream.spark.plans import frame_of_plan, in_session

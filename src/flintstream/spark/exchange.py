@@ -16,8 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from flintstream.runtime.connections import SlotAccess
-from flintstream.runtime.protocol import (
+from flintstream.runtime.slot.connections import SlotAccess
+from flintstream.runtime.slot.protocol import (
     DONE,
     END,
     FAILED,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from flintstream.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TupleTypeInfo
-from flintstream.runtime.connections import SlotAccess
 from flintstream.runtime.faults import short_repr
-from flintstream.runtime.protocol import DONE, ReadSpool
+from flintstream.runtime.slot.connections import SlotAccess
+from flintstream.runtime.slot.protocol import DONE, ReadSpool
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

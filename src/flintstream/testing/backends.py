@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot
 from flintstream.runtime.deployment import OperatorDeployment
+from flintstream.runtime.slot.task import Task
 from flintstream.runtime.state.backend import KeyedStateBackend
 from flintstream.runtime.state.heap import HeapKeyedStateBackend
-from flintstream.runtime.state.rocksdb import RocksDBKeyedStateBackend
-from flintstream.runtime.state.rocksdb_options import RocksDBOptions
-from flintstream.runtime.state.snapshot import OperatorSnapshot
-from flintstream.runtime.task import Task
+from flintstream.runtime.state.rocksdb.backend import RocksDBKeyedStateBackend
+from flintstream.runtime.state.rocksdb.options import RocksDBOptions
 
 HASHMAP, ROCKSDB = "hashmap", "rocksdb"
 _SMALL = RocksDBOptions(memory=1 << 20)

@@ -15,13 +15,13 @@ from flintstream.common.canonical_keys import canonical_key
 from flintstream.common.keys import key_group, subtask_for_group
 from flintstream.runtime.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.block import Control, EndOfInput, Idleness, PlacedControl, Watermark, encode_block
+from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import OperatorDeployment, VertexDeployment
 from flintstream.runtime.operators.base import bound_method
 from flintstream.runtime.operators.broadcast import BroadcastProcessOperator
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
 from flintstream.runtime.services import SlotServices, system_clock
-from flintstream.runtime.state.snapshot import OperatorSnapshot
 from flintstream.testing.backends import HASHMAP, TaskUnderTest, kept
 from flintstream.testing.recording import Element, Record, Recorder, RecordingOutput
 from flintstream.testing.selection import operator_for

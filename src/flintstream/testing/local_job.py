@@ -25,11 +25,11 @@ from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
 from flintstream.runtime.operators.source import SourceHead
-from flintstream.runtime.protocol import SourceWork, VertexReport
 from flintstream.runtime.services import SlotServices, system_clock
+from flintstream.runtime.slot.protocol import SourceWork, VertexReport
+from flintstream.runtime.slot.task import Task
+from flintstream.runtime.slot.user_code import pickle_operators
 from flintstream.runtime.source import SplitSource
-from flintstream.runtime.task import Task
-from flintstream.runtime.user_code import pickle_operators
 
 _POLL_SECONDS = 0.01
 _Row = tuple[int, int, int, int, int, bytes]

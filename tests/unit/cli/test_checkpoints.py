@@ -12,8 +12,7 @@ from click.testing import CliRunner, Result
 
 from flintstream.cli.main import cli
 from flintstream.common.pickling import dumps
-from flintstream.jobmaster.checkpoints.store import CompletedCheckpoints
-from flintstream.jobmaster.lease import JobLease
+from flintstream.runtime.checkpoint.lease import JobLease
 from flintstream.runtime.checkpoint.metadata import (
     CheckpointMetadata,
     DatabasePart,
@@ -22,8 +21,10 @@ from flintstream.runtime.checkpoint.metadata import (
     SubtaskState,
 )
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter
+from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot, StoredOperatorState
 from flintstream.runtime.checkpoint.storage import storage_at
-from flintstream.runtime.state.snapshot import OperatorSnapshot, StoredKeyedState, StoredOperatorState
+from flintstream.runtime.checkpoint.store import CompletedCheckpoints
+from flintstream.runtime.state.backend import StoredKeyedState
 
 JOB = "0123456789abcdef" * 2
 OTHER_JOB = "f" * 32

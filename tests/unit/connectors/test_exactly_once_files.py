@@ -14,8 +14,8 @@ import pytest
 
 from flintstream.common import Encoder, Types
 from flintstream.common.serialization import BulkWriterFactory
+from flintstream.connectors.files import part_files
 from flintstream.datastream import StreamExecutionEnvironment
-from flintstream.datastream.connectors import part_files
 from flintstream.datastream.connectors.file_system import (
     BucketAssigner,
     FileSink,

@@ -15,10 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from flintstream.common import Encoder, Types
+from flintstream.connectors.files import compacted as compacted_files
+from flintstream.connectors.files import compaction as file_compaction
+from flintstream.connectors.files import part_files
+from flintstream.connectors.files.compacted import directory_of
+from flintstream.connectors.files.compactor import owner_of
+from flintstream.connectors.files.parquet_joining import join_parquet_files
 from flintstream.datastream import StreamExecutionEnvironment
-from flintstream.datastream.connectors import compacted_files, file_compaction, part_files
-from flintstream.datastream.connectors.compacted_files import directory_of
-from flintstream.datastream.connectors.file_compactor_operator import owner_of
 from flintstream.datastream.connectors.file_system import (
     BucketAssigner,
     ConcatFileCompactor,
@@ -32,7 +35,6 @@ from flintstream.datastream.connectors.file_system import (
     StreamFormat,
 )
 from flintstream.datastream.formats.parquet import ParquetBulkWriters
-from flintstream.datastream.formats.parquet_joining import join_parquet_files
 from flintstream.runtime.faults import UserCodeError
 from flintstream.testing import LocalJob, OneInputOperatorHarness
 

@@ -13,7 +13,7 @@ import pytest
 
 from flintstream.common import Encoder, Row, Types
 from flintstream.common.serialization import BulkWriterFactory
-from flintstream.datastream.connectors import file_sink_operator
+from flintstream.connectors.files import sink as file_sink_operator
 from flintstream.datastream.connectors.file_system import (
     BucketAssigner,
     FileSink,

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 
 from flintstream.common import Instant, Row, Types
+from flintstream.connectors.jdbc import operators as jdbc_operators
+from flintstream.connectors.jdbc.databases import MySql, PostgreSql, database_of
+from flintstream.connectors.jdbc.operators import JdbcSinkOperator
+from flintstream.connectors.jdbc.sql import MYSQL, POSTGRESQL, SQLITE
 from flintstream.datastream import StreamExecutionEnvironment
-from flintstream.datastream.connectors import jdbc_operators
 from flintstream.datastream.connectors.jdbc import (
     JdbcConnectionOptions,
     JdbcExactlyOnceOptions,
     JdbcExecutionOptions,
     JdbcSink,
 )
-from flintstream.datastream.connectors.jdbc_databases import MySql, PostgreSql, database_of
-from flintstream.datastream.connectors.jdbc_operators import JdbcSinkOperator
-from flintstream.datastream.connectors.jdbc_sql import MYSQL, POSTGRESQL, SQLITE
 from flintstream.runtime.faults import UserCodeError
 from flintstream.testing import OneInputOperatorHarness
 
@@ -413,7 +413,7 @@ def test_the_row_that_is_refused_is_named_with_operator_and_statement(shop: Shop
         sinking.end_input()
     fault = failure.value.fault
     assert (fault.operator, fault.subtask, fault.record) == ("to the shop", 0, "('b', -1)")
-    assert fault.summary.startswith("flintstream.datastream.connectors.jdbc_operators.JdbcError: SQLite file")
+    assert fault.summary.startswith("flintstream.connectors.jdbc.operators.JdbcError: SQLite file")
     assert "IntegrityError: CHECK constraint failed: n >= 0" in fault.summary
     assert f"Statement: {INSERT}" in fault.describe()
     assert shop.counts == []

@@ -74,7 +74,7 @@ def test_compressed_files(tmp_path: Path, extension: str, module: Any) -> None:
 def test_the_splits_of_a_file_give_each_line_once(
     tmp_path_factory: pytest.TempPathFactory, content: str, size: int, limit: int, read_bytes: int
 ) -> None:
-    from flintstream.datastream.connectors import file_lines
+    from flintstream.connectors.files import lines as file_lines
 
     path = tmp_path_factory.getbasetemp() / f"split-{os.getpid()}.txt"
     path.write_bytes(content.encode())

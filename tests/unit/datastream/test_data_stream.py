@@ -25,7 +25,7 @@ from flintstream.runtime.captured import released
 from flintstream.runtime.operators.process import ProcessOperator
 from flintstream.runtime.operators.sinks import CollectOperator, FunctionSinkOperator, PrintOperator
 from flintstream.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
-from flintstream.runtime.time.generators import TimestampsAndWatermarksOperator
+from flintstream.runtime.operators.watermarks import TimestampsAndWatermarksOperator
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 PICKLED = Types.PICKLED_BYTE_ARRAY()

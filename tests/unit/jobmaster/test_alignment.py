@@ -18,7 +18,8 @@ from flintstream.graph import SinkTransformation, StreamGraphConfig, StreamGraph
 from flintstream.jobmaster.alignment import AlignmentGroups
 from flintstream.runtime.batch import MAX_WATERMARK
 from flintstream.runtime.operators.sinks import CollectOperator
-from flintstream.runtime.protocol import AlignedProgress, VertexReport
+from flintstream.runtime.slot.protocol import VertexReport
+from flintstream.runtime.source import AlignedProgress
 from flintstream.testing import LocalJob
 
 

@@ -20,7 +20,7 @@ from flintstream.runtime.faults import Fault
 from flintstream.spark.slots import SlotError
 
 from ..graph.programs import execution_graph, sink, source
-from .checkpoints.fake_slots import FakeJob
+from ..runtime.checkpoint.fake_slots import FakeJob
 
 SPOOL = "collected"
 

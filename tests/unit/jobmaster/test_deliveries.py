@@ -11,7 +11,7 @@ from flintstream.jobmaster import deliveries as module
 from flintstream.jobmaster.deliveries import Deliveries
 from flintstream.jobmaster.progress import Progress
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
-from flintstream.runtime.protocol import EpochReport
+from flintstream.runtime.slot.protocol import EpochReport
 
 SPOOL = "collected"
 

@@ -10,19 +10,19 @@ import pytest
 
 from flintstream.common import JobStatus
 from flintstream.jobmaster import job_master as module
-from flintstream.jobmaster.checkpoints.coordinator import CheckpointFailedError
-from flintstream.jobmaster.checkpoints.restore import RestoreError
 from flintstream.jobmaster.control import JobFailed, JobStopped, SavepointRequest, StopUndecided
 from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
 from flintstream.jobmaster.job_master import JobMaster
 from flintstream.jobmaster.settings import JobSettings
+from flintstream.runtime.checkpoint.coordinator import CheckpointFailedError
 from flintstream.runtime.checkpoint.metadata import CorruptCheckpointError
+from flintstream.runtime.checkpoint.restore import RestoreError
 from flintstream.runtime.faults import Fault
 from flintstream.spark.session import SparkLoss
 from flintstream.spark.slots import SlotError
 
 from ..graph.programs import execution_graph, sink, source
-from .checkpoints.test_restore import program, savepoint
+from ..runtime.checkpoint.test_restore import program, savepoint
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from flintstream.common.job_status import JobStatus
 from flintstream.jobmaster.progress import Progress
-from flintstream.runtime.protocol import EpochReport
+from flintstream.runtime.slot.protocol import EpochReport
 
 
 def report(late: dict[str, int]) -> EpochReport:

@@ -17,7 +17,7 @@ from flintstream.jobmaster import status_line
 from flintstream.jobmaster.progress import Progress, starting_spark
 from flintstream.jobmaster.status_line import StatusLine
 from flintstream.runtime.faults import Fault
-from flintstream.runtime.protocol import VertexReport
+from flintstream.runtime.slot.protocol import VertexReport
 from flintstream.testing import LocalJob
 
 PROGRAM = """\

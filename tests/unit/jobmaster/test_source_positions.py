@@ -21,7 +21,7 @@ from flintstream.jobmaster import spark_sources
 from flintstream.jobmaster.source_factory import SourceFactory
 from flintstream.jobmaster.sources import SourceCoordinator, SplitCoordinator
 from flintstream.jobmaster.spark_sources import DataFrameCoordinator, FrameBlocks, StreamingCoordinator
-from flintstream.runtime.protocol import VertexReport
+from flintstream.runtime.slot.protocol import VertexReport
 from flintstream.runtime.source import Split, SplitReader, SplitSource
 from flintstream.spark.dataframe_source import BLOCK_RECORDS
 

@@ -10,10 +10,10 @@ import pytest
 from flintstream.jobmaster import watchdog as module
 from flintstream.jobmaster.watchdog import Diagnosis, Watchdog
 from flintstream.runtime.faults import Fault
-from flintstream.runtime.protocol import Activity
+from flintstream.runtime.slot.protocol import Activity
 from flintstream.spark.timeouts import SlotTimeouts
 
-from .checkpoints.fake_slots import START, Clock, FakeJob
+from ..runtime.checkpoint.fake_slots import START, Clock, FakeJob
 
 STUCK = Activity("processing epoch 3", 70.0, "Slow", 0, 69.0, '  File "job.py", line 7, in map\n')
 IDLE = Activity(None, 0.0)

@@ -29,12 +29,13 @@ from flintstream.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from flintstream.runtime.state import rocksdb_parted, rocksdb_parts
+from flintstream.runtime.checkpoint.snapshot import restore_snapshots, take_snapshot
 from flintstream.runtime.state.backend import KeyedStateBackend
 from flintstream.runtime.state.operator_state import OperatorStateBackend
-from flintstream.runtime.state.rocksdb import RocksDBKeyedStateBackend
-from flintstream.runtime.state.rocksdb_options import RocksDBOptions
-from flintstream.runtime.state.snapshot import restore_snapshots, take_snapshot
+from flintstream.runtime.state.rocksdb import parted as rocksdb_parted
+from flintstream.runtime.state.rocksdb import parts as rocksdb_parts
+from flintstream.runtime.state.rocksdb.backend import RocksDBKeyedStateBackend
+from flintstream.runtime.state.rocksdb.options import RocksDBOptions
 from flintstream.testing.backends import HASHMAP, ROCKSDB, make_backend
 
 pytestmark = pytest.mark.usefixtures("state_backend")

@@ -22,9 +22,9 @@ from flintstream.runtime.faults import (
     user_fault,
 )
 from flintstream.runtime.operators.sinks import CollectOperator, PrintOperator
-from flintstream.runtime.time.generators import TimestampsAndWatermarksOperator
-from flintstream.runtime.user_code import existing_path
-from flintstream.runtime.writers import make_writer
+from flintstream.runtime.operators.watermarks import TimestampsAndWatermarksOperator
+from flintstream.runtime.slot.user_code import existing_path
+from flintstream.runtime.slot.writers import make_writer
 from flintstream.testing import OneInputOperatorHarness, TwoInputOperatorHarness
 
 

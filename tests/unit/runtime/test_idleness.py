@@ -24,10 +24,10 @@ from flintstream.runtime.operators.process import ProcessOperator
 from flintstream.runtime.operators.sinks import CollectOperator
 from flintstream.runtime.operators.source import SourceHead, SourceOperator, SparkSourceOperator
 from flintstream.runtime.operators.source_function import SourceFunctionOperator
+from flintstream.runtime.operators.watermarks import TimestampsAndWatermarksOperator
 from flintstream.runtime.services import SlotServices
+from flintstream.runtime.slot.task import Task
 from flintstream.runtime.source import Split, SplitReader, SplitSource
-from flintstream.runtime.task import Task
-from flintstream.runtime.time.generators import TimestampsAndWatermarksOperator
 from flintstream.runtime.time.valve import InputWatermarks
 from flintstream.testing import (
     Idleness,

@@ -13,8 +13,7 @@ from flintstream.common import Types
 from flintstream.common.output_tag import OutputTag
 from flintstream.datastream.functions import ProcessJoinFunction
 from flintstream.datastream.state import ValueStateDescriptor
-from flintstream.runtime.batch import MAX_WATERMARK
-from flintstream.runtime.operators.base import CHUNK
+from flintstream.runtime.batch import CHUNK, MAX_WATERMARK
 from flintstream.runtime.operators.interval_join import LEFT_TABLE, RIGHT_TABLE, IntervalJoinOperator
 from flintstream.runtime.windows.base import LATE_RECORDS
 from flintstream.testing import OneInputOperatorHarness, TwoInputOperatorHarness, UserCodeError

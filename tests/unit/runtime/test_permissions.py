@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
+from flintstream.runtime.checkpoint.settings import CheckpointSettings
 from flintstream.runtime.checkpoint.storage import storage_at
 from flintstream.runtime.permissions import Permissions
-from flintstream.runtime.state.rocksdb_options import RocksDBOptions
-from flintstream.runtime.state.rocksdb_store import Store, slot_memory
+from flintstream.runtime.state.rocksdb.options import RocksDBOptions
+from flintstream.runtime.state.rocksdb.store import Store, slot_memory
 
 
 @pytest.fixture(params=[0o022, 0o077, 0o000])

@@ -13,8 +13,7 @@ from flintstream.common import Types
 from flintstream.common.output_tag import OutputTag
 from flintstream.datastream.functions import KeyedProcessFunction, ProcessFunction
 from flintstream.datastream.state import ValueStateDescriptor
-from flintstream.runtime.batch import MIN_WATERMARK, NO_TIMESTAMP
-from flintstream.runtime.operators.base import CHUNK
+from flintstream.runtime.batch import CHUNK, MIN_WATERMARK, NO_TIMESTAMP
 from flintstream.testing import OneInputOperatorHarness, Watermark
 
 pytestmark = pytest.mark.usefixtures("state_backend")

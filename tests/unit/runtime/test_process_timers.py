@@ -14,9 +14,8 @@ from flintstream.common.output_tag import OutputTag
 from flintstream.datastream.functions import CoProcessFunction, KeyedCoProcessFunction, KeyedProcessFunction
 from flintstream.datastream.state import ValueStateDescriptor
 from flintstream.datastream.time_domain import TimeDomain
-from flintstream.runtime import key_grouping
-from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK
-from flintstream.runtime.operators.base import CHUNK
+from flintstream.runtime.batch import CHUNK, MAX_WATERMARK, MIN_WATERMARK
+from flintstream.runtime.slot import key_grouping
 from flintstream.testing import (
     Idleness,
     OneInputOperatorHarness,

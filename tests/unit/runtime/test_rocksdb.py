@@ -25,12 +25,12 @@ from flintstream.datastream.state import (
     ValueStateDescriptor,
 )
 from flintstream.runtime.state.backend import StateMigrationException
-from flintstream.runtime.state.rocksdb import RocksDBKeyedStateBackend
-from flintstream.runtime.state.rocksdb_checkpoint import RocksDBCheckpoint
-from flintstream.runtime.state.rocksdb_codec import group_prefix
-from flintstream.runtime.state.rocksdb_options import RocksDBOptions
-from flintstream.runtime.state.rocksdb_store import Store, slot_memory
-from flintstream.runtime.state.rocksdb_table import CachedTable
+from flintstream.runtime.state.rocksdb.backend import RocksDBKeyedStateBackend
+from flintstream.runtime.state.rocksdb.checkpoint import RocksDBCheckpoint
+from flintstream.runtime.state.rocksdb.codec import group_prefix
+from flintstream.runtime.state.rocksdb.options import RocksDBOptions
+from flintstream.runtime.state.rocksdb.store import Store, slot_memory
+from flintstream.runtime.state.rocksdb.table import CachedTable
 from flintstream.testing import OneInputOperatorHarness
 
 GROUPS = 32
@@ -387,8 +387,8 @@ class TestTimeToLive:
     def test_what_has_expired_goes_while_blocks_are_processed(
         self, filtered: bool, make: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("flintstream.runtime.state.rocksdb._CLEAN_EVERY", 10)
-        monkeypatch.setattr("flintstream.runtime.state.rocksdb._CLEAN_ENTRIES", 3)
+        monkeypatch.setattr("flintstream.runtime.state.rocksdb.backend._CLEAN_EVERY", 10)
+        monkeypatch.setattr("flintstream.runtime.state.rocksdb.backend._CLEAN_ENTRIES", 3)
         now = 0
         backend = make(clock=lambda: now)
         states = self.states(backend, filtered)
@@ -517,7 +517,7 @@ class TestLargeMapsAndLists:
         assert stored_keys(backend) == 0
 
     def test_more_than_many_entries_are_removed_as_a_range(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("flintstream.runtime.state.rocksdb_store._MANY", 100)
+        monkeypatch.setattr("flintstream.runtime.state.rocksdb.store._MANY", 100)
         backend = make()
         self.filled(backend, owner="b")
         state = self.filled(backend)
@@ -627,7 +627,7 @@ class TestLargeMapsAndLists:
     def test_what_has_expired_goes_while_blocks_are_processed(
         self, make: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("flintstream.runtime.state.rocksdb._CLEAN_EVERY", 10)
+        monkeypatch.setattr("flintstream.runtime.state.rocksdb.backend._CLEAN_EVERY", 10)
         now = 0
         backend = make(clock=lambda: now)
         states = TestTimeToLive().states(backend, True)

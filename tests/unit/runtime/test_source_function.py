@@ -19,9 +19,9 @@ from flintstream.runtime.faults import UserCodeError
 from flintstream.runtime.operators import source_context as module
 from flintstream.runtime.operators.source_function import SourceFunctionOperator
 from flintstream.runtime.services import SlotServices
+from flintstream.runtime.slot.task import Task
 from flintstream.runtime.state.checkpointed import ListCheckpointed
 from flintstream.runtime.state.operator_state import ListDescriptor
-from flintstream.runtime.task import Task
 from flintstream.testing import Idleness, Record, Watermark
 from flintstream.testing.recording import RecordingOutput
 

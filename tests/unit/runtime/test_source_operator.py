@@ -16,8 +16,8 @@ from flintstream.runtime.faults import UserCodeError
 from flintstream.runtime.operators import source as source_module
 from flintstream.runtime.operators.source import SourceOperator
 from flintstream.runtime.services import SlotServices
+from flintstream.runtime.slot.task import Task
 from flintstream.runtime.source import Split, SplitReader, SplitSource
-from flintstream.runtime.task import Task
 from flintstream.testing import Record, Watermark
 from flintstream.testing.recording import RecordingOutput
 

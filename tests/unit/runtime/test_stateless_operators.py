@@ -9,7 +9,7 @@ import pytest
 
 from flintstream.common import Types
 from flintstream.datastream.functions import FilterFunction, FlatMapFunction, MapFunction
-from flintstream.runtime.operators.base import CHUNK
+from flintstream.runtime.batch import CHUNK
 from flintstream.testing import OneInputOperatorHarness, Record, UserCodeError, Watermark
 
 

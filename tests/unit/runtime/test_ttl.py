@@ -22,8 +22,8 @@ from flintstream.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from flintstream.runtime.state import rocksdb_parts
-from flintstream.runtime.state.rocksdb_parted import PartedTable
+from flintstream.runtime.state.rocksdb import parts as rocksdb_parts
+from flintstream.runtime.state.rocksdb.parted import PartedTable
 from flintstream.testing import OneInputOperatorHarness, OperatorHarness
 from flintstream.testing.backends import make_backend
 

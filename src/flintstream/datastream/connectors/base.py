@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from flintstream.common.java import get_gateway, java_only
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.graph.partitioners import StreamPartitioner
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.operators.source import SourceHead, SourceOperator
-from flintstream.runtime.source import SplitSource
+from flintstream.runtime.source import SourceError, SplitSource
 
 if TYPE_CHECKING:
     from flintstream.common.typeinfo import TypeInformation
@@ -30,11 +30,6 @@ __all__ = [
     "SupportsPreprocessing",
     "get_gateway",
 ]
-
-
-class SourceError(Exception):
-    """A source could not be read. The message says where: the file and its offset, the split and its
-    position."""
 
 
 class DeliveryGuarantee(Enum):
@@ -131,12 +126,3 @@ class SupportsPreprocessing(ABC):
     @abstractmethod
     def get_transformer(self) -> StreamTransformer | None:
         """What changes the stream; None to leave it as it is."""
-
-
-def positive(what: str, value: Any, least: int = 1) -> int:
-    """A whole number that is not less than `least`, or a clear error."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{what} must be a whole number, got {value!r}")
-    if value < least:
-        raise ValueError(f"{what} must be {least} or more, got {value}")
-    return value

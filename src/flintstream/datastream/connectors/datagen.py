@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NoReturn
 
+from flintstream.common.arguments import positive
 from flintstream.common.typeinfo import TypeInformation
-from flintstream.datastream.connectors.base import SourceError, SplitBasedSource, positive
+from flintstream.datastream.connectors.base import SplitBasedSource
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.captured import capture
 from flintstream.runtime.detach import detached
 from flintstream.runtime.faults import record_at_fault
 from flintstream.runtime.operators.base import bound_method
-from flintstream.runtime.source import Split, SplitReader
+from flintstream.runtime.source import SourceError, Split, SplitReader
 
 __all__ = ["DataGeneratorSource", "RateLimiterStrategy"]
 

@@ -6,30 +6,25 @@ import os
 from dataclasses import replace
 from typing import TypeVar
 
+from flintstream.common.arguments import positive
 from flintstream.common.serialization import BulkWriterFactory, Encoder
 from flintstream.common.typeinfo import TypeInformation
-from flintstream.datastream.connectors.base import (
-    Committer,
-    Sink,
-    StreamTransformer,
-    SupportsPreprocessing,
-    positive,
-)
-from flintstream.datastream.connectors.compacted_files import directory_of
-from flintstream.datastream.connectors.file_compaction import FileCompaction, FileCompactor, FileCompactStrategy
-from flintstream.datastream.connectors.file_compactor_operator import (
+from flintstream.connectors.files.compacted import directory_of
+from flintstream.connectors.files.compaction import FileCompaction, FileCompactor, FileCompactStrategy
+from flintstream.connectors.files.compactor import (
     CompactedFileSinkOperator,
     FileCompactorOperator,
     owner_of,
 )
-from flintstream.datastream.connectors.file_paths import absolute
-from flintstream.datastream.connectors.file_sink_config import (
+from flintstream.connectors.files.paths import absolute
+from flintstream.connectors.files.sink import FileSinkOperator, FileSinkSettings
+from flintstream.connectors.files.sink_config import (
     BucketAssigner,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
 )
-from flintstream.datastream.connectors.file_sink_operator import FileSinkOperator, FileSinkSettings
+from flintstream.datastream.connectors.base import Committer, Sink, StreamTransformer, SupportsPreprocessing
 from flintstream.datastream.io_functions import SinkFunction
 from flintstream.graph.partitioners import CustomPartitioner
 from flintstream.runtime.operators.base import Operator

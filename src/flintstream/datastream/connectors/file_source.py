@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from flintstream.common.arguments import positive
 from flintstream.common.time import Duration
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.common.watermark_strategy import WatermarkStrategy
-from flintstream.datastream.connectors.base import SplitBasedSource, positive
-from flintstream.datastream.connectors.file_formats import BulkFormat, FileFormat, FileSplit, StreamFormat
-from flintstream.datastream.connectors.file_paths import absolute, check_exists, find_files
+from flintstream.connectors.files.formats import BulkFormat, FileFormat, FileSplit, StreamFormat
+from flintstream.connectors.files.paths import absolute, check_exists, find_files
+from flintstream.datastream.connectors.base import SplitBasedSource
 from flintstream.datastream.connectors.operators import SequentialSourceOperator
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.source import Split, SplitReader

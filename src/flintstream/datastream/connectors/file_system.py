@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flintstream.datastream.connectors.file_compaction import (
+from flintstream.connectors.files.compaction import (
     ConcatFileCompactor,
     FileCompactor,
     FileCompactStrategy,
@@ -10,15 +10,15 @@ from flintstream.datastream.connectors.file_compaction import (
     OutputStreamBasedFileCompactor,
     RecordWiseFileCompactor,
 )
-from flintstream.datastream.connectors.file_formats import BulkFormat, FileSplit, LineFormat, StreamFormat
-from flintstream.datastream.connectors.file_sink import FileSink, StreamingFileSink
-from flintstream.datastream.connectors.file_sink_config import (
+from flintstream.connectors.files.formats import BulkFormat, FileSplit, LineFormat, StreamFormat
+from flintstream.connectors.files.sink_config import (
     BucketAssigner,
     DefaultRollingPolicy,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
 )
+from flintstream.datastream.connectors.file_sink import FileSink, StreamingFileSink
 from flintstream.datastream.connectors.file_source import (
     FileEnumeratorProvider,
     FileSource,

@@ -7,15 +7,15 @@ from functools import partial
 from typing import TypeVar
 
 from flintstream.common.typeinfo import TypeInformation
-from flintstream.datastream.connectors.jdbc_databases import PostgreSql, database_of
-from flintstream.datastream.connectors.jdbc_exactly_once import ExactlyOnceJdbcOperator
-from flintstream.datastream.connectors.jdbc_operators import JdbcError, JdbcOperator, JdbcSinkOperator
-from flintstream.datastream.connectors.jdbc_options import (
+from flintstream.connectors.jdbc.databases import PostgreSql, database_of
+from flintstream.connectors.jdbc.exactly_once import ExactlyOnceJdbcOperator
+from flintstream.connectors.jdbc.operators import JdbcError, JdbcOperator, JdbcSinkOperator
+from flintstream.connectors.jdbc.options import (
     JdbcConnectionOptions,
     JdbcExactlyOnceOptions,
     JdbcExecutionOptions,
 )
-from flintstream.datastream.connectors.jdbc_rows import RowBinder
+from flintstream.connectors.jdbc.rows import RowBinder
 from flintstream.datastream.io_functions import SinkFunction
 from flintstream.runtime.operators.base import Operator
 

@@ -8,13 +8,15 @@ import threading
 from contextlib import suppress
 from typing import Any
 
+from flintstream.common.arguments import positive
 from flintstream.common.typeinfo import TypeInformation, Types
 from flintstream.common.watermark_strategy import WatermarkStrategy
-from flintstream.datastream.connectors.base import Source, SourceError, positive
+from flintstream.datastream.connectors.base import Source
 from flintstream.datastream.io_functions import RichSourceFunction, SourceContext
-from flintstream.runtime.connections import keep_alive
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.operators.source_function import SourceFunctionOperator
+from flintstream.runtime.slot.connections import keep_alive
+from flintstream.runtime.source import SourceError
 
 __all__ = ["SocketTextSource"]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.common.watermark_strategy import WatermarkStrategy
-from flintstream.datastream.connectors.base import SourceError, SplitBasedSource
+from flintstream.datastream.connectors.base import SplitBasedSource
 from flintstream.datastream.connectors.operators import PolledSourceOperator
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
 from flintstream.runtime.detach import detached
 from flintstream.runtime.operators.source import SourceHead
-from flintstream.runtime.source import Split, SplitReader
+from flintstream.runtime.source import SourceError, Split, SplitReader
 
 __all__ = ["PythonSource"]
 

@@ -3,35 +3,14 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
-from enum import Enum
 
-from flintstream.common.printing import line_formatter
 from flintstream.common.typeinfo import TypeInformation
+from flintstream.connectors.files.paths import absolute, exists, is_directory
+from flintstream.connectors.files.text_sink import TextFileSinkOperator, WriteMode, already_exists
 from flintstream.datastream.connectors.base import Sink
-from flintstream.datastream.connectors.file_paths import (
-    absolute,
-    exists,
-    find_files,
-    is_directory,
-    join,
-    make_directory,
-    open_for_writing,
-    remove,
-)
-from flintstream.runtime.batch import Batch
 from flintstream.runtime.operators.base import Operator
 
 __all__ = ["TextFileSink", "WriteMode"]
-
-
-class WriteMode(Enum):
-    """What happens to a file that is there already."""
-
-    NO_OVERWRITE = 0
-    """The job fails."""
-    OVERWRITE = 1
-    """It is replaced."""
 
 
 class TextFileSink(Sink):
@@ -58,71 +37,5 @@ class TextFileSink(Sink):
 
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
         if self._mode is WriteMode.NO_OVERWRITE and exists(self._path) and not is_directory(self._path):
-            raise _exists(self._path)
+            raise already_exists(self._path)
         return TextFileSinkOperator(self._path, self._mode, self._charset, input_type)
-
-
-class TextFileSinkOperator(Operator):
-    """Writes the file of a subtask."""
-
-    takes_declared_types = True
-
-    def __init__(self, path: str, mode: WriteMode, charset: str, input_type: TypeInformation | None) -> None:
-        self._path = path
-        self._mode = mode
-        self._charset = charset
-        self._type = input_type
-
-    def open(self) -> None:
-        self._show = line_formatter(self._type)
-        path = self._path
-        if self.context.parallelism > 1:
-            self._make_directory()
-            path = join(path, str(self.context.subtask + 1))
-        elif self._mode is WriteMode.OVERWRITE and is_directory(path):
-            remove(path)
-        else:
-            make_directory(path.rpartition("/")[0])
-        try:
-            self._file = open_for_writing(path, exclusive=self._mode is WriteMode.NO_OVERWRITE)
-        except (FileExistsError, IsADirectoryError):
-            raise _exists(path) from None
-
-    def _make_directory(self) -> None:
-        path = self._path
-        if exists(path) and not is_directory(path):
-            if self._mode is WriteMode.NO_OVERWRITE:
-                raise _exists(path)
-            with suppress(OSError):  # another subtask has put the directory in its place
-                remove(path)
-        make_directory(path)
-        if self._mode is WriteMode.OVERWRITE and self.context.subtask == 0:
-            for file in find_files(path):
-                # What an earlier run with more subtasks has left would look like a result of this one.
-                number = file.path.rpartition("/")[2]
-                if number.isdecimal() and int(number) > self.context.parallelism:
-                    remove(file.path)
-
-    def process(self, batch: Batch) -> None:
-        show = self._show
-        self._file.write("".join([f"{show(value)}\n" for value in batch.values]).encode(self._charset))
-
-    def process_watermark(self, timestamp: int) -> None:
-        """Time means nothing here."""
-
-    def end_epoch(self) -> None:
-        self._file.flush()
-
-    def finish(self) -> None:
-        self._file.flush()
-
-    def close(self) -> None:
-        file = getattr(self, "_file", None)
-        if file is not None:
-            file.close()
-
-
-def _exists(path: str) -> FileExistsError:
-    return FileExistsError(
-        f"{path} exists already and is not overwritten; remove it, or pass write_mode=WriteMode.OVERWRITE"
-    )

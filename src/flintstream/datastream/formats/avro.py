@@ -13,12 +13,11 @@ from flintstream.common.java import java_only
 from flintstream.common.serialization import BulkWriterFactory, DeserializationSchema, SerializationSchema
 from flintstream.common.typeinfo import TypeInformation, Types
 from flintstream.common.types import Row
-from flintstream.datastream.connectors.base import SourceError
-from flintstream.datastream.connectors.file_formats import BulkFormat, FileSplit
-from flintstream.datastream.connectors.file_paths import open_for_reading
+from flintstream.connectors.files.formats import BulkFormat, FileSplit
+from flintstream.connectors.files.paths import open_for_reading
 from flintstream.datastream.utils import ResultTypeQueryable
 from flintstream.runtime.batch import Batch
-from flintstream.runtime.source import SplitReader
+from flintstream.runtime.source import SourceError, SplitReader
 
 __all__ = [
     "AvroBulkWriters",

@@ -11,15 +11,14 @@ from typing import Any
 from flintstream.common.serialization import BulkWriterFactory, DeserializationSchema, SerializationSchema
 from flintstream.common.typeinfo import RowTypeInfo, TypeInformation
 from flintstream.common.types import Row
-from flintstream.datastream.connectors.base import SourceError
-from flintstream.datastream.connectors.file_formats import (
+from flintstream.connectors.files.formats import (
     FileSplit,
     LinesReader,
     StreamFormat,
     checked_charset,
 )
-from flintstream.datastream.connectors.file_lines import Lines, has_ascii_line_ends, lines_of
-from flintstream.datastream.connectors.file_paths import compression_of
+from flintstream.connectors.files.lines import Lines, has_ascii_line_ends, lines_of
+from flintstream.connectors.files.paths import compression_of
 from flintstream.datastream.formats.csv_schema import (
     CsvOptions,
     CsvSchema,
@@ -28,7 +27,7 @@ from flintstream.datastream.formats.csv_schema import (
     one_char,
 )
 from flintstream.datastream.formats.csv_text import CsvWriterFactory, RowFormatter
-from flintstream.runtime.source import SplitReader
+from flintstream.runtime.source import SourceError, SplitReader
 
 __all__ = [
     "CsvBulkWriters",

@@ -20,7 +20,7 @@ from flintstream.common.typeinfo import (
     Types,
 )
 from flintstream.common.types import Row, make_row
-from flintstream.datastream.connectors.file_formats import LineFormat
+from flintstream.connectors.files.formats import LineFormat
 from flintstream.datastream.formats.text_values import element_type_of, parse_date_time, parser
 
 __all__ = ["JsonLinesFormat", "JsonRowDeserializationSchema", "JsonRowSerializationSchema"]

@@ -9,18 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flintstream.common.arguments import positive
 from flintstream.common.configuration import Configuration
 from flintstream.common.time import Instant
 from flintstream.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from flintstream.common.types import make_rows
-from flintstream.datastream.connectors.base import SourceError, positive
-from flintstream.datastream.connectors.file_formats import BulkFormat, FileSplit, StreamFormat
-from flintstream.datastream.connectors.file_paths import open_for_reading
+from flintstream.connectors.files.formats import BulkFormat, FileSplit, StreamFormat
+from flintstream.connectors.files.paths import open_for_reading
 from flintstream.datastream.formats.arrow_types import arrow_schema_of_avro
 from flintstream.datastream.formats.avro import AvroSchema, GenericRecordAvroTypeInfo
 from flintstream.datastream.formats.parquet_writers import AvroParquetWriters, ParquetBulkWriters
 from flintstream.runtime.batch import Batch
-from flintstream.runtime.source import SplitReader
+from flintstream.runtime.source import SourceError, SplitReader
 from flintstream.table.types import RowType, row_type_info
 
 __all__ = [

@@ -13,6 +13,7 @@ from flintstream.common.configuration import Configuration
 from flintstream.common.serialization import BulkWriterFactory
 from flintstream.common.typeinfo import RowTypeInfo
 from flintstream.common.types import Row
+from flintstream.connectors.files.parquet_joining import GROUP_BYTES
 from flintstream.datastream.formats.arrow_types import Converter, arrow_schema_of_avro, arrow_type
 from flintstream.datastream.formats.avro import AvroSchema
 from flintstream.table.types import RowType, row_type_info
@@ -20,8 +21,6 @@ from flintstream.table.types import RowType, row_type_info
 __all__ = ["AvroParquetWriters", "ParquetBulkWriters"]
 
 _BATCH_ROWS = 8192
-GROUP_BYTES = 64 * 1024 * 1024
-"""How large a row group becomes, uncompressed."""
 _COMPRESSION = "parquet.compression"
 _COMPRESSIONS = ("snappy", "gzip", "zstd", "lz4", "brotli", "none")
 
@@ -92,6 +91,8 @@ class AvroParquetWriters:
 
 class ParquetWriterFactory(BulkWriterFactory):
     """Makes writers of Parquet files."""
+
+    writes_parquet = True
 
     def __init__(self, schema: Any, to_columns: ToColumns, compression: str) -> None:
         if compression not in _COMPRESSIONS:

@@ -13,7 +13,7 @@ from flintstream.runtime.checkpoint.metadata import CorruptCheckpointError, Data
 
 if TYPE_CHECKING:
     from flintstream.runtime.checkpoint.storage import Storage
-    from flintstream.runtime.state.rocksdb_checkpoint import RocksDBCheckpoint
+    from flintstream.runtime.state.rocksdb.checkpoint import RocksDBCheckpoint
 
 _CHUNK = 1 << 20
 
@@ -46,7 +46,7 @@ class SharedFiles:
 
 def fetch_database(part: DatabasePart, storage: Storage | None, directory: str) -> RocksDBCheckpoint:
     """Copies the files of a database into a local directory of their own."""
-    from flintstream.runtime.state.rocksdb_checkpoint import RocksDBCheckpoint, RocksDBFile
+    from flintstream.runtime.state.rocksdb.checkpoint import RocksDBCheckpoint, RocksDBFile
 
     local = os.path.join(directory, f"restored-{uuid.uuid4().hex}")
     os.makedirs(local)

@@ -17,6 +17,7 @@ from typing import Any
 
 from flintstream.runtime.checkpoint.signing import SIGNATURE_SIZE, UNSIGNED, SignatureError, SigningKeys
 from flintstream.runtime.faults import PermanentError
+from flintstream.runtime.state.backend import StoredKeyedState
 
 METADATA = "_metadata"
 _MARK = b"FLNTCKPT"
@@ -235,10 +236,10 @@ def _signed(version: int, content: bytes) -> bytes:
     return _HEADER.pack(_MARK, version, len(content), b"")
 
 
-_PARTS = (Piece, KeyedPart, DatabasePart, SubtaskState, OperatorState, CheckpointMetadata)
-_CLASSES = {
-    ("flintstream.runtime.state.snapshot", "StoredKeyedState"),
-    *((part.__module__, part.__name__) for part in _PARTS),
+_PARTS = (Piece, KeyedPart, DatabasePart, SubtaskState, OperatorState, CheckpointMetadata, StoredKeyedState)
+_CLASSES: dict[tuple[str, str], type] = {
+    **{(part.__module__, part.__name__): part for part in _PARTS},
+    ("flintstream.runtime.state.snapshot", "StoredKeyedState"): StoredKeyedState,  # where it was once
 }
 
 
@@ -246,8 +247,9 @@ class _Reader(pickle.Unpickler):
     """Reads nothing but the classes of which metadata consist: looking at a checkpoint runs nobody's code."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _CLASSES:
-            return super().find_class(module, name)
+        known = _CLASSES.get((module, name))
+        if known is not None:
+            return known
         raise CorruptCheckpointError(
             f"the metadata of a checkpoint refer to {module}.{name}, which is not part of them"
         )

@@ -20,11 +20,11 @@ from flintstream.runtime.checkpoint.metadata import (
     Piece,
     SubtaskState,
 )
+from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot, StoredOperatorState
 from flintstream.runtime.checkpoint.storage import Storage
-from flintstream.runtime.state.snapshot import OperatorSnapshot, StoredOperatorState
 
 if TYPE_CHECKING:
-    from flintstream.runtime.state.rocksdb_checkpoint import RocksDBCheckpoint
+    from flintstream.runtime.state.rocksdb.checkpoint import RocksDBCheckpoint
 
 DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
 

@@ -13,9 +13,9 @@ from typing import Any
 from flintstream.runtime.checkpoint.databases import SharedFiles
 from flintstream.runtime.checkpoint.metadata import DatabasePart
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter
+from flintstream.runtime.checkpoint.reports import SnapshotDone, SnapshotFailed, StoredSubtask
+from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot
 from flintstream.runtime.faults import engine_fault
-from flintstream.runtime.protocol import SnapshotDone, SnapshotFailed, StoredSubtask
-from flintstream.runtime.state.snapshot import OperatorSnapshot
 
 THREAD = "uploads"
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from flintstream.runtime.services import SlotServices
     from flintstream.runtime.state.backend import KeyedStateBackend
 
-CHUNK = 8192
-"""How many results of a record-multiplying function are gathered before they are passed on."""
+LATE_RECORDS = "numLateRecordsDropped"
 
 
 _LIST = ListDescriptor("list-checkpointed")

@@ -11,11 +11,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import MutableMapping
 from typing import Any
 
-from flintstream.runtime.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
-from flintstream.runtime.operators.base import CHUNK, FunctionOperator
+from flintstream.runtime.batch import CHUNK, MAX_WATERMARK, NO_TIMESTAMP, Batch
+from flintstream.runtime.operators.base import LATE_RECORDS, FunctionOperator
 from flintstream.runtime.results import ResultEmitter
 from flintstream.runtime.time.timers import StoredTimers, TimerService
-from flintstream.runtime.windows.base import LATE_RECORDS
 
 LEFT_TABLE = "_interval_join_left"
 RIGHT_TABLE = "_interval_join_right"

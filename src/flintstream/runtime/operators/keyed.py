@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import compress, repeat
 from typing import Any
 
-from flintstream.runtime.batch import MAX_WATERMARK, Batch
+from flintstream.runtime.batch import CHUNK, MAX_WATERMARK, Batch
 from flintstream.runtime.detach import PLAIN, detached
-from flintstream.runtime.operators.base import CHUNK, FunctionOperator
+from flintstream.runtime.operators.base import FunctionOperator
 
 _MISSING: Any = object()
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from flintstream.common.output_tag import OutputTag
 from flintstream.common.time_domain import TimeDomain
-from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
+from flintstream.runtime.batch import CHUNK, MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.detach import PLAIN, detached
 from flintstream.runtime.faults import UserCodeError, user_fault
-from flintstream.runtime.operators.base import CHUNK, FunctionOperator
+from flintstream.runtime.operators.base import FunctionOperator
 from flintstream.runtime.output import SideBuffer
 from flintstream.runtime.pace import Pace
 from flintstream.runtime.results import ResultEmitter

@@ -11,8 +11,7 @@ from flintstream.common.types import make_rows
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, Batch
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.pace import Pace
-from flintstream.runtime.protocol import AlignedProgress
-from flintstream.runtime.source import Split, SplitReader, SplitSource
+from flintstream.runtime.source import AlignedProgress, Split, SplitReader, SplitSource
 from flintstream.runtime.time.generators import TimestampsAndWatermarks
 from flintstream.runtime.time.valve import CombinedWatermark
 

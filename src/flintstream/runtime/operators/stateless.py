@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from itertools import compress, repeat
 from typing import Any
 
-from flintstream.runtime.batch import Batch
+from flintstream.runtime.batch import CHUNK, Batch
 from flintstream.runtime.detach import PLAIN, detached
 from flintstream.runtime.faults import record_at_fault
-from flintstream.runtime.operators.base import CHUNK, FunctionOperator
+from flintstream.runtime.operators.base import FunctionOperator
 
 
 class MapOperator(FunctionOperator):

@@ -22,6 +22,17 @@ _KINDS = {f"{kind.capitalize()}StateDescriptor": kind for kind in ("value", "lis
 
 
 @dataclass(frozen=True)
+class StoredKeyedState:
+    """What is known of a keyed state besides its entries."""
+
+    kind: str
+    serializer: dict[str, Any]
+    """How the values were written: the data of a TypeSerializerSnapshot."""
+    expires: bool
+    """Whether entries have a time to live, and so a time each."""
+
+
+@dataclass(frozen=True)
 class KeyedStateInfo:
     """What a backend knows of a state besides its entries."""
 

@@ -6,7 +6,7 @@ from collections.abc import MutableMapping
 from typing import Any, NamedTuple
 
 from flintstream.runtime.batch import Batch
-from flintstream.runtime.operators.base import FunctionOperator
+from flintstream.runtime.operators.base import LATE_RECORDS, FunctionOperator
 from flintstream.runtime.results import ResultEmitter
 from flintstream.runtime.state.backend import StateMigrationException
 from flintstream.runtime.time.timers import TimeView
@@ -14,7 +14,6 @@ from flintstream.runtime.windows.functions import WindowContext
 from flintstream.runtime.windows.namespaces import NamespacedStateBackend, StateStore
 from flintstream.runtime.windows.parts import WindowParts
 
-LATE_RECORDS = "numLateRecordsDropped"
 ALIGNED_TABLE, GENERAL_TABLE, EVICTED_TABLE = "_panes", "_windows", "_evicted_windows"
 """Where the operator of aligned windows stores what it has, and where the general one does: without and with an evictor."""
 _KINDS = {

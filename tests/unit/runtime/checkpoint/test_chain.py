@@ -18,16 +18,16 @@ from flintstream.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from flintstream.jobmaster.checkpoints.restore import share_of
+from flintstream.runtime.checkpoint import chain as chain_module
+from flintstream.runtime.checkpoint.chain import SnapshotChain
 from flintstream.runtime.checkpoint.databases import SharedFiles
 from flintstream.runtime.checkpoint.metadata import OperatorState, SubtaskState
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter, RestoredOperators
+from flintstream.runtime.checkpoint.restore import share_of
+from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot, restore_snapshots
 from flintstream.runtime.deployment import OperatorDeployment, VertexDeployment
-from flintstream.runtime.state import chain as chain_module
-from flintstream.runtime.state.chain import SnapshotChain
 from flintstream.runtime.state.heap import HeapKeyedStateBackend
 from flintstream.runtime.state.operator_state import OperatorStateBackend
-from flintstream.runtime.state.snapshot import OperatorSnapshot, restore_snapshots
 
 GROUPS = 8
 OPERATOR = "a" * 32

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flintstream.common import Types
-from flintstream.jobmaster.checkpoints.store import read_checkpoint, readable_checkpoints
 from flintstream.runtime.checkpoint import metadata as module
 from flintstream.runtime.checkpoint.metadata import (
     CheckpointMetadata,
@@ -27,7 +26,8 @@ from flintstream.runtime.checkpoint.metadata import (
     SubtaskState,
 )
 from flintstream.runtime.checkpoint.storage import LocalStorage
-from flintstream.runtime.state.snapshot import StoredKeyedState
+from flintstream.runtime.checkpoint.store import read_checkpoint, readable_checkpoints
+from flintstream.runtime.state.backend import StoredKeyedState
 
 TYPES = [
     Types.LONG(),
@@ -133,8 +133,8 @@ def _file_with(module_name: str, name: str) -> bytes:
     [
         ("os", "system"),
         ("builtins", "eval"),
-        ("flintstream.runtime.state.snapshot", "pickle.loads"),
-        ("flintstream.runtime.state.snapshot", "restore_snapshots"),
+        ("flintstream.runtime.checkpoint.snapshot", "pickle.loads"),
+        ("flintstream.runtime.checkpoint.snapshot", "restore_snapshots"),
         ("flintstream.runtime.checkpoint.metadata", "pickle.loads"),
         ("flintstream.common.pickling", "dumps"),
     ],

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flintstream.jobmaster.checkpoints.settings import CheckpointSettings
-from flintstream.jobmaster.checkpoints.store import read_checkpoint
 from flintstream.runtime.checkpoint import metadata as module
 from flintstream.runtime.checkpoint.databases import SharedFiles, fetch_database
 from flintstream.runtime.checkpoint.metadata import (
@@ -26,10 +24,12 @@ from flintstream.runtime.checkpoint.metadata import (
     is_signed,
 )
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter, RestoredOperators, read_piece
+from flintstream.runtime.checkpoint.settings import CheckpointSettings
 from flintstream.runtime.checkpoint.signing import SignatureError, SigningKeyError, SigningKeys
+from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot, StoredOperatorState
 from flintstream.runtime.checkpoint.storage import LocalStorage
-from flintstream.runtime.state.rocksdb_checkpoint import RocksDBCheckpoint, RocksDBFile
-from flintstream.runtime.state.snapshot import OperatorSnapshot, StoredOperatorState
+from flintstream.runtime.checkpoint.store import read_checkpoint
+from flintstream.runtime.state.rocksdb.checkpoint import RocksDBCheckpoint, RocksDBFile
 
 FIRST, SECOND, THIRD = (letter * 64 for letter in "abc")
 

@@ -14,12 +14,12 @@ from uuid import uuid4
 
 import pytest
 
-from flintstream.jobmaster.lease import JobLease
 from flintstream.runtime.checkpoint.databases import SharedFiles
+from flintstream.runtime.checkpoint.lease import JobLease
 from flintstream.runtime.checkpoint.metadata import CorruptCheckpointError
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter, read_piece
+from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot
 from flintstream.runtime.checkpoint.storage import LocalStorage, Storage, StorageError, UrlStorage, storage_at
-from flintstream.runtime.state.snapshot import OperatorSnapshot
 
 from ...s3_server import s3_server
 

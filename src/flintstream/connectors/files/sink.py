@@ -1,0 +1,240 @@
+"""The operator of file sinks: which record goes into which file, and what a checkpoint knows of the files."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import IO, Any, Generic, Protocol, TypeVar
+
+from flintstream.common.printing import line_formatter
+from flintstream.common.serialization import BulkWriterFactory, Encoder, _Lines
+from flintstream.common.typeinfo import TypeInformation
+from flintstream.connectors.files.compaction import FileCompaction
+from flintstream.connectors.files.part_files import InProgressFile, PartFiles, PendingFile, RefusedRecordError
+from flintstream.connectors.files.sink_config import BucketAssigner, OutputFileConfig, RollingPolicy
+from flintstream.runtime.batch import MIN_WATERMARK, NO_TIMESTAMP, Batch
+from flintstream.runtime.faults import record_at_fault, user_fault
+from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.state.operator_state import ListDescriptor
+
+__all__ = ["FileSinkOperator", "FileSinkSettings"]
+
+_PENDING = ListDescriptor("pending-files")
+_IN_PROGRESS = ListDescriptor("files-in-progress")
+_NUMBERS = ListDescriptor("part-numbers")
+_TO_COMPACT = ListDescriptor("files-to-compact")
+
+
+@dataclass(frozen=True)
+class FileSinkSettings:
+    """All that a file sink has been told."""
+
+    base_path: str
+    file_format: Encoder | BulkWriterFactory
+    bucket_assigner: BucketAssigner
+    rolling_policy: RollingPolicy
+    names: OutputFileConfig
+    check_seconds: float
+    compaction: FileCompaction | None = None
+    """None if it was neither enabled nor disabled."""
+
+    @property
+    def bulk(self) -> BulkWriterFactory | None:
+        """What makes writers, for a bulk format."""
+        return self.file_format if isinstance(self.file_format, BulkWriterFactory) else None
+
+    def files(self, identity: str) -> PartFiles:
+        """The part files of a subtask."""
+        stem = f"{self.names.get_part_prefix()}-{identity}"
+        return PartFiles(self.base_path, stem, self.names, self.rolling_policy, self.check_seconds, self.bulk)
+
+    def encode(self, input_type: TypeInformation | None) -> Callable[[Any], bytes] | None:
+        """What makes the bytes of a record; None for a bulk format. Plain text shows a record as Java does."""
+        if not isinstance(self.file_format, Encoder):
+            return None
+        if isinstance(self.file_format._encode, _Lines):
+            show, charset = line_formatter(input_type), self.file_format._encode.charset
+            return lambda element: f"{show(element)}\n".encode(charset)
+        return self.file_format.encode
+
+    def write_records(self, records: Iterable[Any], record_type: TypeInformation | None, stream: IO[bytes]) -> None:
+        """Writes all of a file."""
+        encode = self.encode(record_type)
+        if encode is not None:
+            stream.writelines(map(encode, records))
+            return
+        assert self.bulk is not None
+        writer = self.bulk.create(stream)
+        for record in records:
+            writer.add_element(record)
+        writer.flush()
+        writer.finish()
+
+
+class Files(Protocol):
+    """Files that get their names when a checkpoint is complete."""
+
+    def commit(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete."""
+
+    def close(self) -> None:
+        """The operator ends."""
+
+
+FilesT = TypeVar("FilesT", bound=Files)
+
+
+class FilesOperator(Operator, Generic[FilesT]):
+    """Base of the operators of a file sink: has files, from `open` on, and commits them."""
+
+    commits = True
+
+    def __init__(self, settings: FileSinkSettings) -> None:
+        self._settings = settings
+        self._files: FilesT | None = None
+
+    def close(self) -> None:
+        if self._files is not None:
+            self._files.close()
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._guarded(self._opened.commit, checkpoint_id)
+
+    @property
+    def _opened(self) -> FilesT:
+        assert self._files is not None
+        return self._files
+
+    def _guarded(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Calls what touches files; its exception is told with the operator's name."""
+        try:
+            call(*arguments)
+        except RefusedRecordError as refused:
+            error = refused.__cause__ or refused
+            raise user_fault(error, self.context.name, self.context.subtask, refused.record) from error
+        except Exception as error:
+            raise user_fault(error, self.context.name, self.context.subtask) from error
+
+
+class FileSinkOperator(FilesOperator[PartFiles]):
+    """Writes part files in a slot.
+
+    :param unique_names: whether names hold an id that no other run has; else the numbers go on after a restore.
+    """
+
+    takes_declared_types = True
+
+    def __init__(self, settings: FileSinkSettings, input_type: TypeInformation | None, unique_names: bool) -> None:
+        super().__init__(settings)
+        self._type = input_type
+        self._unique_names = unique_names
+
+    def open(self) -> None:
+        subtask = self.context.subtask
+        files = self._files = self._settings.files(f"{uuid.uuid4()}-{subtask}" if self._unique_names else f"{subtask}")
+        self._encode = self._settings.encode(self._type)
+        self._bucket_context = _BucketContext()
+        state = self.context.operator_state
+        self._pending = state.get_list_state(_PENDING)
+        self._in_progress = state.get_list_state(_IN_PROGRESS)
+        self._numbers = state.get_union_list_state(_NUMBERS)
+        self._to_compact = state.get_list_state(_TO_COMPACT)
+        self._guarded(self._check_compaction)
+        self._guarded(
+            files.restore,
+            [PendingFile(*element) for element in self._pending],
+            [InProgressFile(*element) for element in self._in_progress],
+            max(self._numbers, default=0),
+        )
+
+    def process(self, batch: Batch) -> None:
+        now = time.time()
+        pieces = self._encoded(batch.values)
+        bucket = self._settings.bucket_assigner.bucket_at(int(now * 1000))
+        if bucket is not None:
+            self._guarded(self._opened.write, bucket, pieces, now)
+        else:
+            for each, written in self._by_bucket(batch, pieces, int(now * 1000)).items():
+                self._guarded(self._opened.write, each, written, now)
+
+    def process_watermark(self, timestamp: int) -> None:
+        self._bucket_context.watermark = timestamp
+
+    def end_epoch(self) -> None:
+        self._guarded(self._opened.roll, time.time())
+
+    def next_due(self) -> float | None:
+        return self._opened.next_due()
+
+    def finish(self) -> None:
+        self._guarded(self._opened.complete_all)
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
+        files = self._opened
+        self._guarded(files.prepare, checkpoint_id)
+        if not self._hands_over:
+            files.wait_for(checkpoint_id)
+        self._pending.update(map(tuple, files.pending()))
+        self._in_progress.update(map(tuple, files.in_progress()))
+        self._numbers.update([files.next_number()])
+
+    @property
+    def _hands_over(self) -> bool:
+        """Whether someone else commits the files."""
+        return False
+
+    def _check_compaction(self) -> None:
+        if self._settings.compaction is None and any(self._to_compact):
+            raise ValueError(
+                "the sink had files to compact when its state was stored, and does not compact any more: call "
+                "disable_compact(), so that they get their names"
+            )
+
+    def _encoded(self, values: list[Any]) -> list[Any]:
+        encode, records = self._encode, iter(values)
+        if encode is None:
+            return values
+        try:
+            return [encode(record) for record in records]
+        except Exception as error:
+            record = record_at_fault(values, records)
+            raise user_fault(error, self.context.name, self.context.subtask, record) from error
+
+    def _by_bucket(self, batch: Batch, pieces: list[Any], now: int) -> dict[str, list[Any]]:
+        context, assign = self._bucket_context, self._settings.bucket_assigner.get_bucket_id
+        context.now = now
+        buckets: dict[str, list[Any]] = {}
+        for index, (record, piece) in enumerate(zip(batch.values, pieces, strict=True)):
+            context.record_timestamp = NO_TIMESTAMP if batch.timestamps is None else batch.timestamps[index]
+            try:
+                bucket = _checked_bucket(assign(record, context))
+            except Exception as error:
+                raise user_fault(error, self.context.name, self.context.subtask, record) from error
+            buckets.setdefault(bucket, []).append(piece)
+        return buckets
+
+
+class _BucketContext:
+    """What a bucket assigner may ask."""
+
+    def __init__(self) -> None:
+        self.record_timestamp = NO_TIMESTAMP
+        self.watermark = MIN_WATERMARK
+        self.now = 0
+
+    def timestamp(self) -> int | None:
+        return None if self.record_timestamp == NO_TIMESTAMP else self.record_timestamp
+
+    def current_watermark(self) -> int:
+        return self.watermark
+
+    def current_processing_time(self) -> int:
+        return self.now
+
+
+def _checked_bucket(bucket: Any) -> str:
+    if not isinstance(bucket, str) or bucket.startswith("/") or ".." in bucket.split("/"):
+        raise ValueError(f"a bucket id must be a path below the sink's own, got {bucket!r}")
+    return bucket

@@ -1,0 +1,237 @@
+"""Settings of file sinks: where records go, when a file is complete, how it is named."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import zoneinfo
+from typing import NoReturn, Protocol
+
+from flintstream.common.arguments import positive
+from flintstream.common.java import java_only
+
+__all__ = [
+    "BucketAssigner",
+    "DefaultRollingPolicy",
+    "NoJavaObject",
+    "OnCheckpointRollingPolicy",
+    "OutputFileConfig",
+    "RollingPolicy",
+]
+
+
+class NoJavaObject:
+    """What settings have in common."""
+
+    def get_java_object(self) -> NoReturn:
+        """Not available: there is no Java object behind it."""
+        java_only(f"{type(self).__name__}.get_java_object()")
+
+
+class BucketContext(Protocol):
+    """What a bucket assigner may ask about the record at hand."""
+
+    def timestamp(self) -> int | None:
+        """The record's timestamp in milliseconds; None if it has none."""
+
+    def current_watermark(self) -> int:
+        """The watermark that the sink has reached."""
+
+    def current_processing_time(self) -> int:
+        """The clock, in milliseconds since 1970."""
+
+
+class BucketAssigner(NoJavaObject):
+    """Says into which directory below the sink's path a record goes.
+
+    Besides the two that are made here, you can write your own::
+
+        class ByCountry(BucketAssigner):
+            def get_bucket_id(self, element, context):
+                return f"country={element.country}"
+    """
+
+    @staticmethod
+    def base_path_bucket_assigner() -> BucketAssigner:
+        """All files are in the sink's path itself."""
+        return _BasePath()
+
+    @staticmethod
+    def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
+        """A directory for each hour, or for what the format tells apart, by the clock of the sink.
+
+        :param format_str: letters as in Java's DateTimeFormatter: `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`,
+            `SSS`, and texts in single quotes.
+        :param timezone_id: such as `Europe/Berlin` or `GMT-08:00`; the machine's own unless given.
+        """
+        return _DateTime(format_str, timezone_id)
+
+    def get_bucket_id(self, element: object, context: BucketContext) -> str:
+        """The name of the directory, relative to the sink's path; empty for that path itself."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_bucket_id(element, context)")
+
+    def bucket_at(self, millis: int) -> str | None:
+        """The one bucket of all records that are written at this time; None where it depends on the
+        record."""
+        return None
+
+
+class _BasePath(BucketAssigner):
+    def bucket_at(self, millis: int) -> str | None:
+        return ""
+
+    def get_bucket_id(self, element: object, context: BucketContext) -> str:
+        return ""
+
+
+_PATTERN = re.compile(r"'(?P<text>(?:[^']|'')*)'|(?P<letters>([A-Za-z])\3*)|(?P<other>[^A-Za-z'])")
+_MILLIS = "\0"
+_LETTERS = {
+    "yyyy": "%Y",
+    "uuuu": "%Y",
+    "yy": "%y",
+    "MM": "%m",
+    "dd": "%d",
+    "DDD": "%j",
+    "HH": "%H",
+    "mm": "%M",
+    "ss": "%S",
+}
+
+
+class _DateTime(BucketAssigner):
+    def __init__(self, format_str: str, timezone_id: str | None) -> None:
+        self._format = _python_format(format_str)
+        self._zone = None if timezone_id is None else _zone(timezone_id)
+
+    def bucket_at(self, millis: int) -> str | None:
+        moment = datetime.datetime.fromtimestamp(millis // 1000, self._zone)
+        return moment.strftime(self._format.replace(_MILLIS, f"{millis % 1000:03}"))
+
+    def get_bucket_id(self, element: object, context: BucketContext) -> str:
+        return self.bucket_at(context.current_processing_time()) or ""
+
+
+def _python_format(pattern: str) -> str:
+    parts = []
+    position = 0
+    while position < len(pattern):
+        found = _PATTERN.match(pattern, position)
+        if found is None:
+            raise ValueError(f"date_time_bucket_assigner: a quote is not closed in the format {pattern!r}")
+        position = found.end()
+        if found["letters"] is None:
+            text = found["other"] or (found["text"].replace("''", "'") if found["text"] else "'")
+            parts.append(text.replace("%", "%%"))
+        elif found["letters"] == "SSS":
+            parts.append(_MILLIS)
+        elif found["letters"] in _LETTERS:
+            parts.append(_LETTERS[found["letters"]])
+        else:
+            known = ", ".join([*_LETTERS, "SSS"])
+            raise ValueError(
+                f"date_time_bucket_assigner: {found['letters']!r} in {pattern!r} is not supported; "
+                f"supported are {known}, and texts in single quotes"
+            )
+    return "".join(parts)
+
+
+def _zone(timezone_id: str) -> datetime.tzinfo:
+    offset = re.fullmatch(r"(?:GMT|UTC|UT)?([+-])(\d{1,2})(?::?(\d{2}))?", timezone_id)
+    if offset:
+        sign = -1 if offset[1] == "-" else 1
+        return datetime.timezone(sign * datetime.timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0)))
+    try:
+        return zoneinfo.ZoneInfo("UTC" if timezone_id == "Z" else timezone_id)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        raise ValueError(f"date_time_bucket_assigner: unknown time zone {timezone_id!r}") from None
+
+
+class RollingPolicy(NoJavaObject):
+    """When a part file is complete, so that the next record starts another one.
+
+    Example::
+
+        RollingPolicy.default_rolling_policy(part_size=1024 ** 3, rollover_interval=15 * 60 * 1000)
+    """
+
+    @staticmethod
+    def default_rolling_policy(
+        part_size: int = 1024 * 1024 * 128,
+        rollover_interval: int = 60 * 1000,
+        inactivity_interval: int = 60 * 1000,
+    ) -> DefaultRollingPolicy:
+        """By size (bytes), age, and time without a record (milliseconds)."""
+        return DefaultRollingPolicy(part_size, rollover_interval, inactivity_interval)
+
+    @staticmethod
+    def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
+        """At each checkpoint, and at the end."""
+        return OnCheckpointRollingPolicy()
+
+
+class DefaultRollingPolicy(RollingPolicy):
+    """By size (bytes), age, and time without a record (milliseconds)."""
+
+    def __init__(self, part_size: int, rollover_interval: int, inactivity_interval: int) -> None:
+        self.part_size = positive("default_rolling_policy: part_size", part_size)
+        self.rollover_interval = positive("default_rolling_policy: rollover_interval", rollover_interval)
+        self.inactivity_interval = positive("default_rolling_policy: inactivity_interval", inactivity_interval)
+
+
+class OnCheckpointRollingPolicy(RollingPolicy):
+    """At each checkpoint, and at the end."""
+
+
+class OutputFileConfig(NoJavaObject):
+    """How part files are named.
+
+    Example::
+
+        OutputFileConfig.builder().with_part_prefix("orders").with_part_suffix(".txt").build()
+    """
+
+    def __init__(self, part_prefix: str, part_suffix: str) -> None:
+        for what, value in (("part_prefix", part_prefix), ("part_suffix", part_suffix)):
+            if not isinstance(value, str) or "/" in value:
+                raise ValueError(f"OutputFileConfig: {what} must be a text without slashes, got {value!r}")
+        if part_prefix.startswith((".", "_")):
+            raise ValueError(
+                f"OutputFileConfig: part_prefix {part_prefix!r} would hide the files: it must not start with '.' or '_'"
+            )
+        self._part_prefix = part_prefix
+        self._part_suffix = part_suffix
+
+    @staticmethod
+    def builder() -> OutputFileConfig.OutputFileConfigBuilder:
+        """Starts with the prefix `part` and no suffix."""
+        return OutputFileConfig.OutputFileConfigBuilder()
+
+    def get_part_prefix(self) -> str:
+        """What names start with."""
+        return self._part_prefix
+
+    def get_part_suffix(self) -> str:
+        """What names end with."""
+        return self._part_suffix
+
+    class OutputFileConfigBuilder:
+        """Makes an `OutputFileConfig`."""
+
+        def __init__(self) -> None:
+            self.part_prefix = "part"
+            self.part_suffix = ""
+
+        def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+            """What names start with."""
+            self.part_prefix = prefix
+            return self
+
+        def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+            """What names end with, such as `.txt`."""
+            self.part_suffix = suffix
+            return self
+
+        def build(self) -> OutputFileConfig:
+            """The settings."""
+            return OutputFileConfig(self.part_prefix, self.part_suffix)

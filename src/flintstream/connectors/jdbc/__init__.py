@@ -1,0 +1,1 @@
+"""Databases: what differs between them, statements and their rows, batches, prepared transactions."""

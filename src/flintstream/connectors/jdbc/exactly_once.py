@@ -1,0 +1,220 @@
+"""The operator of `JdbcSink.exactly_once_sink`: a transaction for each checkpoint, committed when it has completed."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from flintstream.connectors.jdbc.databases import PostgreSql
+from flintstream.connectors.jdbc.operators import JdbcOperator, Row
+from flintstream.connectors.jdbc.options import JdbcExactlyOnceOptions, JdbcExecutionOptions
+from flintstream.connectors.jdbc.rows import RowBinder
+from flintstream.connectors.jdbc.transactions import (
+    FoundTransaction,
+    LostTransactionError,
+    PreparedTransaction,
+    PreparedTransactions,
+    TransactionNames,
+)
+from flintstream.runtime.faults import UserCodeError, user_fault
+from flintstream.runtime.state.operator_state import ListDescriptor
+
+_PREPARED = ListDescriptor("jdbc-prepared-transactions")
+_ORIGIN = ListDescriptor("jdbc-transaction-origin")
+"""The job with which the chain of restores has begun; the names of transactions begin with it."""
+_HELD_ROWS = 100_000
+_log = logging.getLogger(__name__)
+_LIMIT_WAITS = "SELECT set_config('lock_timeout', '60s', false) WHERE current_setting('lock_timeout') = '0'"
+# The server notices within half a minute that this machine has gone, and ends the session with its lock.
+_BE_MISSED = """
+    SELECT set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
+    set_config('tcp_keepalives_count', '4', false)
+"""
+
+
+class ExactlyOnceJdbcOperator(JdbcOperator):
+    """Writes into a transaction, prepares it at the checkpoint, and commits it when the checkpoint has completed.
+
+    The names of prepared transactions are union state: after a restore every subtask knows those of all, so that
+    each can tell which ones no checkpoint knows, with any parallelism. Those of the jobs from which this one was restored,
+    under other ids, are rolled back too, if these jobs are over: while a subtask is connected, it shares a lock of its job,
+    which ends with the connection, however that ends.
+
+    A prepared transaction keeps its locks. A statement that writes one of its rows again would wait for the commit, which
+    comes between two epochs only, and so for ever. Therefore rows are held back while a transaction is prepared, up to a
+    number; and a wait for a lock ends with an error, after which the job goes on from its last checkpoint.
+    """
+
+    commits = True
+
+    def __init__(
+        self,
+        binder: RowBinder,
+        database: PostgreSql,
+        execution: JdbcExecutionOptions,
+        exactly_once: JdbcExactlyOnceOptions,
+    ) -> None:
+        super().__init__(binder, database, execution)
+        self._postgresql = database
+        self._exactly_once = exactly_once
+
+    def open(self) -> None:
+        super().open()
+        context = self.context
+        job_id, attempt = context.runtime_context.get_job_id(), uuid.uuid4().hex[:12]
+        self._state = context.operator_state.get_union_list_state(_PREPARED)
+        self._origin = context.operator_state.get_union_list_state(_ORIGIN)
+        origin = min(self._origin, default=job_id)
+        self._names = TransactionNames(origin, context.operator_id, job_id, context.subtask, attempt)
+        self._pending: list[PreparedTransaction] = []
+        self._in_transaction = False
+        self._lost = False
+        self._connection: Any = None
+        self._prepared = PreparedTransactions(self._postgresql, self._exactly_once)
+        try:
+            self._prepared.check_server(context.parallelism)
+            self._server = self._prepared.identity()
+            self._connection = self._postgresql.connect(autocommit=True)
+            self._connection.execute(_LIMIT_WAITS)
+            self._connection.execute(_BE_MISSED)
+            # Before anything else: from now on nobody else takes this job's transactions for those of one that is over.
+            self._connection.execute("SELECT pg_advisory_lock_shared(%s)", [self._names.lock_of(job_id)])
+            self._recover(list(self._state))
+        except Exception as error:
+            fault = self._fault(error)
+            self.close()
+            raise fault from error
+        self._state.clear()
+
+    def next_due(self) -> float | None:
+        return None if self._pending else super().next_due()
+
+    def finish(self) -> None:
+        """The last checkpoint, which follows, writes what waits."""
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
+        super().snapshot_state(checkpoint_id, timestamp)
+        if self._in_transaction or self._lost:
+            self._guarded(self._prepare, self._names.new(checkpoint_id))
+            self._in_transaction = False
+        self._state.update(self._pending)
+        self._origin.update([self._names.origin])
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        complete = [transaction for transaction in self._pending if transaction.checkpoint_id <= checkpoint_id]
+        try:
+            self._prepared.commit(complete, restored=False)
+        except Exception as error:
+            raise self._fault(error) from error
+        self._pending = self._pending[len(complete) :]
+        self._flush_if_time()
+
+    def close(self) -> None:
+        """Closes the connections: what is not prepared is rolled back, what is prepared stays for the next attempt."""
+        for connection in (getattr(self, "_connection", None), getattr(self, "_prepared", None)):
+            if connection is not None:
+                connection.close()
+
+    def _recover(self, known: list[PreparedTransaction]) -> None:
+        """Commits what the restored checkpoint knows, and rolls back what was prepared for one that never completed.
+
+        Each subtask sees to what it wrote itself; what was written by subtasks that are no longer there is shared out.
+        """
+        subtask, parallelism = self.context.subtask, self.context.parallelism
+        mine = [transaction for transaction in known if transaction.subtask % parallelism == subtask]
+        self._prepared.commit(mine, restored=True)
+        if not self._exactly_once.recovered_and_rollback:
+            return
+        names = {transaction.gid for transaction in known}
+
+        def unknown() -> list[FoundTransaction]:
+            found = self._prepared.find(self._names)
+            return [each for each in found if each.gid not in names and each.subtask % parallelism == subtask]
+
+        for job_id in sorted({transaction.job_id for transaction in unknown()}):
+            self._roll_back(job_id, unknown)
+
+    def _roll_back(self, job_id: str, unknown: Callable[[], list[FoundTransaction]]) -> None:
+        """Rolls back what a job has prepared and no checkpoint knows, unless it is another job that is not over."""
+        if job_id == self._names.job_id:
+            claim: AbstractContextManager[bool] = nullcontext(True)
+        else:
+            claim = self._prepared.claimed(self._names.lock_of(job_id))
+        with claim as claimed:
+            # Only now: meanwhile a job may have committed some, and prepared others.
+            for transaction in unknown():
+                if transaction.job_id == job_id and claimed:
+                    self._prepared.roll_back(transaction.gid)
+                elif transaction.job_id == job_id:
+                    _log.warning(
+                        "operator '%s': job %s, from which this one was restored, is still connected to %s: its prepared "
+                        "transaction '%s' is left alone, and keeps its locks",
+                        *(self.context.name, job_id, self._database, transaction.gid),
+                    )
+
+    def _flush_if_time(self) -> None:
+        if not self._pending or len(self._waiting) >= _HELD_ROWS:
+            super()._flush_if_time()
+
+    def _write(self, rows: list[Row]) -> None:
+        self._guarded(self._write_into_transaction, rows)
+
+    def _write_into_transaction(self, rows: list[Row]) -> None:
+        connection = self._connection
+        if not self._in_transaction:
+            connection.execute("BEGIN")
+            self._in_transaction = True
+        connection.execute("SAVEPOINT flint_batch")
+        self._execute(connection.cursor(), rows, lambda: connection.execute("ROLLBACK TO SAVEPOINT flint_batch"))
+        connection.execute("RELEASE SAVEPOINT flint_batch")
+
+    def _prepare(self, transaction: PreparedTransaction) -> None:
+        from psycopg.sql import SQL
+
+        (xid,) = self._connection.execute("SELECT txid_current()").fetchone()
+        self._connection.execute(SQL("PREPARE TRANSACTION {}").format(transaction.gid))
+        self._pending.append(transaction._replace(xid=xid, server=self._server))
+
+    def _fault(self, error: Exception, *row: Row) -> UserCodeError:
+        """Whoever waited for a lock in vain is told who holds it. What is lost ends the job: no restart helps."""
+        from psycopg.errors import LockNotAvailable
+
+        if isinstance(error, LostTransactionError):
+            return user_fault(error, self.context.name, self.context.subtask)
+        if not isinstance(error, LockNotAvailable):
+            return super()._fault(error, *row)
+        told = f"{str(error).strip()}\n{self._told_holders()}"
+        return super()._fault(type(error)(told), *row)
+
+    def _told_holders(self) -> str:
+        try:
+            holders = self._prepared.holders(self._binder.sql)
+        except Exception as error:
+            return f"Who holds the lock could not be found out: {error}"
+        if not holders:
+            return "No prepared transaction locks a table of the statement: another session holds the lock."
+        advice = (
+            "A transaction of this job waits for its checkpoint to complete: a row of the table must be written by one "
+            "subtask only, so key_by its key before the sink."
+            if any(holder.startswith(f"'{self._names.prefix}{self._names.job_id}:") for holder in holders)
+            else "If the job that has prepared it is over, run ROLLBACK PREPARED with its name."
+        )
+        return f"Prepared transactions hold locks of the table: {'; '.join(holders)}. {advice}"
+
+    def _guarded(self, call: Any, argument: Any) -> None:
+        """Calls what works on the transaction. After a failure it is lost, and only a restore brings its rows back."""
+        if self._lost:
+            raise self._fault(
+                RuntimeError("the transaction was lost, and its rows with it: restore the last checkpoint")
+            )
+        self._lost = True
+        try:
+            call(argument)
+        except UserCodeError:
+            raise
+        except Exception as error:
+            raise self._fault(error) from error
+        self._lost = False

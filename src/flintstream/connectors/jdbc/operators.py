@@ -1,0 +1,160 @@
+"""The operators of JDBC sinks: what they share, and the one that writes at least once."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from flintstream.connectors.jdbc.databases import Database
+from flintstream.connectors.jdbc.options import JdbcExecutionOptions
+from flintstream.connectors.jdbc.rows import RowBinder
+from flintstream.runtime.batch import Batch
+from flintstream.runtime.faults import UserCodeError, user_fault
+from flintstream.runtime.operators.base import Operator
+
+Row = tuple[Any, ...]
+
+
+class JdbcError(Exception):
+    """A database could not be reached or has refused a statement; the message says which."""
+
+
+class JdbcOperator(Operator):
+    """Gathers rows; writes them when there are enough, when they have waited long enough, at checkpoints and at the end."""
+
+    takes_declared_types = True
+
+    def __init__(self, binder: RowBinder, database: Database, execution: JdbcExecutionOptions) -> None:
+        self._binder = binder
+        self._database = database
+        self._execution = execution
+
+    def open(self) -> None:
+        self._waiting: list[Row] = []
+        self._due: int | None = None
+
+    def process(self, batch: Batch) -> None:
+        try:
+            self._waiting += self._binder.bind(batch.values)
+        except Exception as error:
+            raise user_fault(error, self.context.name, self.context.subtask) from error
+        self._flush_if_time()
+
+    def end_epoch(self) -> None:
+        self._flush_if_time()
+
+    def next_due(self) -> float | None:
+        return None if self._due is None else self._due / 1000
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
+        self._flush()
+
+    def finish(self) -> None:
+        self._flush()
+
+    def _flush_if_time(self) -> None:
+        """Writes full batches, and everything when the oldest row has waited long enough."""
+        size = self._execution.get_batch_size()
+        if size and len(self._waiting) >= size:
+            self._flush(size)
+        interval, now = self._execution.get_batch_interval_ms(), self.context.services.clock()
+        if not interval or not self._waiting:
+            return
+        if self._due is None:
+            self._due = now + interval
+        elif now >= self._due:
+            self._flush()
+
+    def _flush(self, least: int = 1) -> None:
+        """Writes what waits, a batch at a time; leaves fewer rows than `least`."""
+        waiting, done = self._waiting, 0
+        size = self._execution.get_batch_size() or len(waiting)
+        try:
+            while len(waiting) - done >= least:
+                self._write(waiting[done : done + size])
+                done += size
+        finally:
+            del waiting[:done]
+        self._due = None
+
+    @abstractmethod
+    def _write(self, rows: list[Row]) -> None:
+        """Writes the rows of a batch."""
+
+    def _execute(self, cursor: Any, rows: list[Row], undo: Callable[[], None]) -> None:
+        """Runs the statement with all rows. If one is refused, `undo` takes back the others, and the error names it."""
+        statement = self._binder.statement
+        try:
+            self._database.execute_all(cursor, statement, rows)
+            return
+        except Exception as error:
+            if self._database.is_temporary(error):
+                raise
+        undo()
+        # Row by row: it turns out which one is at fault, or that none is any longer.
+        for row in rows:
+            try:
+                cursor.execute(statement, row)
+            except Exception as error:
+                if self._database.is_temporary(error):
+                    raise
+                raise self._fault(error, row) from error
+
+    def _fault(self, error: Exception, *row: Row) -> UserCodeError:
+        """The error that names the operator, the database, the statement and, where one is at fault, the row."""
+        told = f"{self._database}: {type(error).__name__}: {str(error).strip()}\nStatement: {self._binder.sql}"
+        return user_fault(JdbcError(told), self.context.name, self.context.subtask, *row)
+
+
+class JdbcSinkOperator(JdbcOperator):
+    """Writes each batch in a transaction of its own, again if need be: at least once."""
+
+    def open(self) -> None:
+        super().open()
+        self._connection: Any = None
+        try:
+            self._connection = self._database.connect()
+        except Exception as error:
+            raise self._fault(error) from error
+
+    def close(self) -> None:
+        if getattr(self, "_connection", None) is not None:
+            self._connection.close()
+
+    def _write(self, rows: list[Row]) -> None:
+        retries = self._execution.get_max_retries()
+        for attempt in range(retries + 1):
+            try:
+                self._write_once(rows)
+                return
+            except UserCodeError:
+                raise
+            except Exception as error:
+                self._disconnect()
+                if attempt == retries or not self._database.is_temporary(error):
+                    raise self._fault(error) from error
+            time.sleep(attempt)
+
+    def _write_once(self, rows: list[Row]) -> None:
+        if self._connection is None:
+            self._connection = self._database.connect()
+        connection, begin = self._connection, self._database.begin
+
+        def undo() -> None:
+            connection.rollback()
+            begin(connection)
+
+        begin(connection)
+        self._execute(connection.cursor(), rows, undo)
+        connection.commit()
+
+    def _disconnect(self) -> None:
+        """Drops a connection that may be lost; what it has not committed is rolled back."""
+        connection, self._connection = self._connection, None
+        try:
+            if connection is not None:
+                connection.close()
+        except Exception:  # It is lost, then.
+            return

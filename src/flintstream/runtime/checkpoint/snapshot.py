@@ -1,0 +1,269 @@
+"""Snapshots: the state of an operator in a subtask as bytes, and back, also in another number of subtasks.
+
+Keyed state and timers are stored by key group, so that a subtask that owns other groups finds its own. With each state goes
+how its values were written, so that they can still be read when the program declares another type.
+"""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flintstream.common.keys import key_groups
+from flintstream.common.pickling import dumps
+from flintstream.common.serializer import TypeSerializer
+from flintstream.common.serializer_snapshot import TypeSerializerSnapshot
+from flintstream.common.typeinfo import Types
+from flintstream.runtime.state import ttl
+from flintstream.runtime.state.backend import (
+    KeyedStateBackend,
+    KeyedStateInfo,
+    RestoredState,
+    StateMigrationException,
+    StoredKeyedState,
+)
+from flintstream.runtime.state.operator_state import (
+    BROADCAST,
+    OperatorStateBackend,
+    OperatorStateSnapshot,
+    redistribute,
+)
+from flintstream.runtime.time.timers import Namespaced, StoredTimers
+
+if TYPE_CHECKING:
+    from flintstream.runtime.state.rocksdb.checkpoint import RocksDBCheckpoint
+
+
+@dataclass(frozen=True)
+class StoredOperatorState:
+    """A state that belongs to no key: how it is dealt out, how it was written, and each element as bytes."""
+
+    mode: str
+    serializer: dict[str, Any]
+    elements: list[bytes]
+
+
+@dataclass(frozen=True)
+class OperatorSnapshot:
+    """All state of one operator in one subtask."""
+
+    keyed: dict[str, StoredKeyedState] = field(default_factory=dict)
+    groups: dict[int, bytes] = field(default_factory=dict)
+    """For each key group the entries of all keyed states, and the timers."""
+    operator: dict[str, StoredOperatorState] = field(default_factory=dict)
+    database: Any = None
+    """The keyed state as a RocksDBCheckpoint; then `groups` has only timers."""
+    base: int | None = None
+    """Of a snapshot of changes: the checkpoint since which they are. Otherwise everything is in it."""
+
+    @property
+    def only_changes(self) -> bool:
+        """Whether only keys are in it that were touched since its base."""
+        return self.base is not None
+
+    @property
+    def keyed_size(self) -> int:
+        """The bytes of its keyed state and timers."""
+        return sum(map(len, self.groups.values()))
+
+
+_Encoded = tuple[list[Any], bytes, list[Any] | None]
+"""Keys, their values as bytes, and times of use where entries have a time to live."""
+
+
+@dataclass
+class _Group:
+    """The content of a key group: for each state keys, values and times of use; and timers."""
+
+    entries: dict[str, _Encoded] = field(default_factory=dict)
+    removed: dict[str, list[Any]] = field(default_factory=dict)
+    """In a snapshot of changes: the touched keys that have nothing stored now."""
+    timers: StoredTimers = field(default_factory=lambda: ([], []))
+
+
+# --- taking ---
+
+
+def take_snapshot(
+    keyed: KeyedStateBackend | None,
+    operator: OperatorStateBackend,
+    timers: StoredTimers,
+    changed: Collection[Any] | None = None,
+    base: int | None = None,
+) -> OperatorSnapshot:
+    """The state of an operator as it is now; of its keyed state all, or what is stored for the keys that have `changed`
+    since the checkpoint `base`."""
+    stored = {name: _store(*state) for name, state in operator.snapshot().states.items()}
+    if keyed is None:
+        return OperatorSnapshot(operator=stored)
+    groups: dict[int, _Group] = {}
+    _add_timers(timers, keyed.max_parallelism, groups)
+    if changed is None:
+        data = _all_groups(keyed, groups)
+    else:
+        for info, _ in keyed.entries():
+            _add_changes(keyed, info, changed, groups)
+        data = _as_bytes(groups)
+    return OperatorSnapshot({info.name: _describe(info) for info, _ in keyed.entries()}, data, stored, base=base)
+
+
+def _all_groups(keyed: KeyedStateBackend, timers: dict[int, _Group]) -> dict[int, bytes]:
+    """The bytes of all key groups; made one by one, since the state of all may be larger than memory."""
+    infos = {info.name: info for info, _ in keyed.entries()}
+    data = {}
+    for group, stored in keyed.groups():
+        content = timers.pop(group, None) or _Group()
+        for name, entries in stored.items():
+            content.entries[name] = _encoded(keyed, infos[name], entries)
+        data[group] = dumps(vars(content))
+    return data | _as_bytes(timers)
+
+
+def take_database_snapshot(
+    keyed: KeyedStateBackend, operator: OperatorStateBackend, timers: StoredTimers, directory: str
+) -> OperatorSnapshot:
+    """The state of an operator as it is now, its keyed state as a database in a local directory that does not exist yet."""
+    groups: dict[int, _Group] = {}
+    _add_timers(timers, keyed.max_parallelism, groups)
+    database = keyed.checkpoint(directory)
+    stored = {name: _store(*state) for name, state in operator.snapshot().states.items()}
+    return OperatorSnapshot(database.states, _as_bytes(groups), stored, database)
+
+
+def _as_bytes(groups: dict[int, _Group]) -> dict[int, bytes]:
+    return {group: dumps(vars(content)) for group, content in sorted(groups.items())}
+
+
+def _describe(info: KeyedStateInfo) -> StoredKeyedState:
+    snapshot = _serializer(info.type_info).snapshot_configuration()
+    return StoredKeyedState(info.kind, snapshot.to_data(), info.time_to_live is not None)
+
+
+def _add_changes(
+    keyed: KeyedStateBackend, info: KeyedStateInfo, changed: Collection[Any], groups: dict[int, _Group]
+) -> None:
+    for group, entries in keyed.by_key_group(info.name, changed).items():
+        groups.setdefault(group, _Group()).entries[info.name] = _encoded(keyed, info, entries)
+    table = keyed.table(info.name)
+    removed = [key for key in changed if key not in table]
+    for key, group in zip(removed, key_groups(removed, keyed.max_parallelism)):
+        groups.setdefault(group, _Group()).removed.setdefault(info.name, []).append(key)
+
+
+def _encoded(keyed: KeyedStateBackend, info: KeyedStateInfo, entries: dict[Any, Any]) -> _Encoded:
+    live = info.time_to_live
+    if live is not None and live.cleanup_in_snapshot:
+        now = keyed.clock()
+        left = {key: live.unexpired(info.kind, entry, now) for key, entry in entries.items()}
+        entries = {key: entry for key, entry in left.items() if entry is not None}
+    values, times = list(entries.values()), None
+    if live is not None:
+        values, times = ttl.without_times(info.kind, values)
+    try:
+        data = _serializer(info.type_info).serialize_all(values)
+    except Exception as error:
+        raise ValueError(f"operator '{keyed.operator}': state {info.name!r} cannot be written: {error}") from error
+    return list(entries), data, times
+
+
+def _add_timers(timers: StoredTimers, max_parallelism: int, groups: dict[int, _Group]) -> None:
+    for domain, stored in enumerate(timers):
+        keys = [owner.key if isinstance(owner, Namespaced) else owner for _, owner in stored]
+        for timer, group in zip(stored, key_groups(keys, max_parallelism)):
+            groups.setdefault(group, _Group()).timers[domain].append(timer)
+
+
+def _store(mode: str, type_info: Any, content: Any) -> StoredOperatorState:
+    # A list is dealt out element by element, a map goes to everyone as a whole.
+    serializer = _serializer(type_info if mode == BROADCAST or type_info is None else type_info.elem_type)
+    elements = [content] if mode == BROADCAST else content
+    data = [serializer.to_bytes(element, canonical=False) for element in elements]
+    return StoredOperatorState(mode, serializer.snapshot_configuration().to_data(), data)
+
+
+# --- restoring ---
+
+
+def restore_snapshots(
+    chains: list[list[OperatorSnapshot]],
+    keyed: KeyedStateBackend | None,
+    operator: OperatorStateBackend,
+    subtask: int,
+    parallelism: int,
+) -> StoredTimers:
+    """Fills the backends of a subtask with its share of what all subtasks of an earlier run have left; gives its timers.
+
+    There is a chain for each subtask of that run: a snapshot of everything, and behind it those of changes.
+    """
+    timers: StoredTimers = ([], [])
+    databases = [snapshot.database for chain in chains for snapshot in chain if snapshot.database is not None]
+    if databases:
+        _restore_databases(databases, keyed)
+    for chain in chains if keyed is not None else ():
+        assert keyed is not None
+        for snapshot in chain:
+            found = _restore_keyed(snapshot, keyed)
+        # Timers are written whole each time.
+        for restored, left in zip(timers, found):
+            restored.extend(left)
+    left_states = [
+        OperatorStateSnapshot({name: _load(state) for name, state in chain[-1].operator.items()}) for chain in chains
+    ]
+    operator.restore(redistribute(left_states, parallelism)[subtask])
+    return timers
+
+
+def _restore_databases(databases: list[RocksDBCheckpoint], keyed: KeyedStateBackend | None) -> None:
+    if keyed is None or keyed.database is None:
+        name = "?" if keyed is None else keyed.operator
+        raise StateMigrationException(
+            f"operator '{name}': the checkpoint was taken with the state backend rocksdb, and the job has another: a "
+            "backend is changed by a savepoint, which has the same form with each"
+        )
+    try:
+        keyed.restore(databases)
+    finally:
+        for database in databases:
+            shutil.rmtree(database.directory, ignore_errors=True)
+
+
+def _restore_keyed(snapshot: OperatorSnapshot, keyed: KeyedStateBackend) -> StoredTimers:
+    timers: StoredTimers = ([], [])
+    serializers = {}
+    for name, stored in snapshot.keyed.items() if snapshot.database is None else ():
+        written = TypeSerializerSnapshot.from_data(stored.serializer)
+        serializers[name] = written.restore_serializer()
+        keyed.restored[name] = RestoredState(stored.kind, written, stored.expires)
+    for group in keyed.key_groups:
+        if group in snapshot.groups:
+            content = _Group(**pickle.loads(snapshot.groups[group]))
+            for name, (keys, data, times) in content.entries.items():
+                values = serializers[name].deserialize_all(data)
+                if times is not None:
+                    values = ttl.with_times(snapshot.keyed[name].kind, values, times)
+                keyed.table(name).update(zip(keys, values))
+            for name, keys in content.removed.items():
+                for key in keys:
+                    keyed.table(name).pop(key, None)
+            for restored, found in zip(timers, content.timers):
+                restored.extend(found)
+    return timers
+
+
+def _load(state: StoredOperatorState) -> tuple[str, Any, Any]:
+    serializer = TypeSerializerSnapshot.from_data(state.serializer).restore_serializer()
+    elements = [serializer.from_bytes(data) for data in state.elements]
+    return state.mode, None, elements[0] if state.mode == BROADCAST else elements
+
+
+# --- bytes ---
+
+_ANY = Types.PICKLED_BYTE_ARRAY()
+
+
+def _serializer(type_info: Any) -> TypeSerializer[Any]:
+    serializer: TypeSerializer[Any] = (_ANY if type_info is None else type_info).create_serializer()
+    return serializer

@@ -1,0 +1,380 @@
+"""Task: one subtask of a vertex. Takes blocks from its channels, drives its chain of operators."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Collection
+from typing import Any
+
+from flintstream.common.accumulators import Accumulator
+from flintstream.common.keys import key_group_range
+from flintstream.common.time import earliest
+from flintstream.metrics import MetricGroup
+from flintstream.runtime.batch import MAX_WATERMARK
+from flintstream.runtime.block import BlockParts, Control, EndOfInput, Idleness, Watermark, decode_block
+from flintstream.runtime.checkpoint.chain import SnapshotChain
+from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
+from flintstream.runtime.context import JobInfo, RuntimeContext, SubtaskInfo
+from flintstream.runtime.deployment import EdgeDeployment, OperatorDeployment, VertexDeployment
+from flintstream.runtime.faults import user_fault
+from flintstream.runtime.operators.base import LATE_RECORDS, Operator, OperatorContext
+from flintstream.runtime.operators.broadcast import BroadcastFirst, BroadcastProcessOperator
+from flintstream.runtime.operators.source import SourceHead
+from flintstream.runtime.output import Output
+from flintstream.runtime.services import SlotServices
+from flintstream.runtime.slot.key_grouping import KeyGrouping
+from flintstream.runtime.slot.protocol import SourceWork
+from flintstream.runtime.slot.writers import Writer, make_writer
+from flintstream.runtime.state.backend import KeyedStateBackend
+from flintstream.runtime.state.heap import HeapKeyedStateBackend
+from flintstream.runtime.time.valve import InputWatermarks
+
+EmitRow = Callable[[int, int, int, int, int, bytes], None]
+"""Takes a row of the exchange: slot, vertex, input, channel, sequence number, block."""
+
+
+class Task:
+    """A subtask: the chain's operators, the watermarks of its channels, the writers of its edges.
+
+    All of it runs on the slot's processing thread. `emit` receives the blocks it produces.
+    """
+
+    def __init__(
+        self, vertex: VertexDeployment, subtask: int, job: JobInfo, services: SlotServices, emit: EmitRow
+    ) -> None:
+        self.vertex = vertex
+        self.subtask = subtask
+        self.finished = False
+        self.records_in = 0
+        self.accumulators: dict[str, Accumulator[Any, Any]] = {}
+        self._job = job
+        self._services = services
+        self._emit = emit
+        self._writers: list[Writer] = []
+        self._sequences: list[list[int]] = []
+        self._outputs: dict[int, Output] = {}
+        self.operators: dict[int, Operator] = {}
+        self.metrics: dict[int, MetricGroup] = {}
+        for deployed in vertex.operators:
+            self._place(deployed)
+        self._chains = {
+            node_id: SnapshotChain(operator.context.keyed_state, job.incremental_checkpoints)
+            for node_id, operator in self.operators.items()
+        }
+        self._connect()
+        self.head = self.operators[vertex.operators[0].node_id]
+        channels = vertex.inputs[subtask]
+        self._parts = BlockParts()
+        self._watermarks = InputWatermarks(channels)
+        self._open_channels = [set(group) for group in channels]
+        self._was_idle = False
+        self._grouping = self._held_back() if job.batch_mode else None
+
+    # --- construction ---
+
+    def _place(self, deployed: OperatorDeployment) -> None:
+        vertex = self.vertex
+        state = self._keyed_state(deployed) if deployed.operator.keyed else None
+        metrics = MetricGroup()
+        info = SubtaskInfo(
+            deployed.name, deployed.operator_id, vertex.name, self.subtask, vertex.parallelism, vertex.max_parallelism
+        )
+        context = OperatorContext(
+            name=deployed.name,
+            operator_id=deployed.operator_id,
+            subtask=self.subtask,
+            parallelism=vertex.parallelism,
+            runtime_context=RuntimeContext(self._job, info, self.accumulators, metrics, state),
+            keyed_state=state,
+            services=self._services,
+            batch_mode=self._job.batch_mode,
+            watermark_interval=self._job.watermark_interval,
+            checkpointing=self._job.checkpointing,
+            checkpoint_timeout=self._job.checkpoint_timeout,
+        )
+        output = Output(deployed.name, self.subtask, deployed.output_type)
+        deployed.operator.setup(context, output)
+        self.operators[deployed.node_id] = deployed.operator
+        self.metrics[deployed.node_id] = metrics
+        self._outputs[deployed.node_id] = output
+
+    def _keyed_state(self, deployed: OperatorDeployment) -> KeyedStateBackend:
+        vertex = self.vertex
+        groups = key_group_range(vertex.max_parallelism, vertex.parallelism, self.subtask)
+        if self._job.state_backend == "hashmap":
+            return HeapKeyedStateBackend(deployed.name, vertex.max_parallelism, self._services.clock, groups)
+        from flintstream.runtime.state.rocksdb.backend import RocksDBKeyedStateBackend  # Most slots need no database.
+        from flintstream.runtime.state.rocksdb.options import RocksDBOptions
+
+        options = RocksDBOptions.from_configuration(self._job.state_options)
+        place = options.storage_path(self.subtask, self._services.directory)
+        directory = os.path.join(place, f"state-{deployed.operator_id}-{self.subtask}-{uuid.uuid4().hex}")
+        return RocksDBKeyedStateBackend(
+            deployed.name, vertex.max_parallelism, self._services.clock, groups, directory, options
+        )
+
+    def _held_back(self) -> KeyGrouping | BroadcastFirst | None:
+        """In batch mode: what holds the input back to hand it over in another order."""
+        if self.head.keyed:
+            return KeyGrouping(self.head)
+        return BroadcastFirst(self.head) if isinstance(self.head, BroadcastProcessOperator) else None
+
+    def _connect(self) -> None:
+        sides = {deployed.node_id: deployed.side_output_types for deployed in self.vertex.operators}
+        names = {deployed.node_id: deployed.name for deployed in self.vertex.operators}
+        for deployed in self.vertex.operators:
+            for node_id, side_tag in deployed.chained:
+                operator = self.operators[node_id]
+                source = deployed.operator if isinstance(deployed.operator, SourceHead) else None
+                typed = operator.takes_declared_types or (source is not None and not source.emits_declared_type)
+                self._outputs[deployed.node_id].add_receiver(
+                    operator, typed, side_tag, deployed.side_output_types.get(side_tag or "")
+                )
+        for edge in self.vertex.out_edges:
+            writer = make_writer(
+                edge.partitioner,
+                edge.targets[self.subtask],
+                edge.target_max_parallelism,
+                self._sender(edge),
+                (names[edge.node_id], self.subtask),
+            )
+            self._writers.append(writer)
+            self._outputs[edge.node_id].add_receiver(
+                writer, True, edge.side_tag, sides[edge.node_id].get(edge.side_tag or "")
+            )
+
+    def _sender(self, edge: EdgeDeployment) -> Callable[[int, bytes], None]:
+        channel = edge.channel_base + self.subtask
+        sequence = [0] * len(edge.target_slots)
+        self._sequences.append(sequence)
+
+        def send(target: int, data: bytes) -> None:
+            number = sequence[target]
+            sequence[target] = number + 1
+            self._emit(edge.target_slots[target], edge.target_vertex, edge.input_index, channel, number, data)
+
+        return send
+
+    # --- life ---
+
+    def open(self) -> None:
+        """Opens writers and operators, last of the chain first, so that each can emit when it is opened."""
+        for edge, writer in zip(self.vertex.out_edges, self._writers):
+            context = self.operators[edge.node_id].context
+            try:
+                writer.open(context.runtime_context)
+            except Exception as error:
+                raise user_fault(error, context.name, self.subtask) from error
+        for operator in reversed(self.operators.values()):
+            operator.open()
+
+    def receive(self, input_index: int, channel: int, data: bytes | memoryview) -> None:
+        """Takes a block from a channel, or a part of one."""
+        block = self._parts.whole(channel, data)
+        if block is None:
+            return
+        batch, controls = decode_block(block)
+        self.records_in += len(batch.values)
+        if isinstance(self.head, SourceHead):
+            self.head.process_split(channel, batch)
+            return
+        if self._grouping is not None:
+            self._grouping.add(input_index, batch)
+            for _, element in controls or ():
+                if isinstance(element, EndOfInput):
+                    self._end_channel(input_index, channel)
+            return
+        process = self.head.process2 if input_index else self.head.process
+        if controls is None:
+            process(batch)
+            return
+        start = 0
+        for place, element in controls:
+            if place > start:
+                process(batch.slice(start, place))
+                start = place
+            self.control(input_index, channel, element)
+        if start < len(batch.values):
+            process(batch.slice(start, len(batch.values)) if start else batch)
+
+    def control(self, input_index: int, channel: int, element: Control) -> None:
+        """Takes a control element from a channel."""
+        if isinstance(element, Watermark):
+            self._advance(self._watermarks.advance(input_index, channel, element.timestamp))
+        elif isinstance(element, Idleness):
+            self._advance(self._watermarks.set_idle(input_index, channel, element.idle))
+        else:
+            self._end_channel(input_index, channel)
+
+    def end_epoch(self) -> None:
+        """All blocks of this epoch have come: lets the operators round off, sends what is buffered."""
+        if not self.finished:
+            for operator in self.operators.values():
+                operator.end_epoch()
+        for writer in self._writers:
+            writer.flush()
+        for sequence in self._sequences:
+            # Numbers count within an epoch, so that the channels of a receiver merge evenly in each.
+            sequence[:] = [0] * len(sequence)
+
+    def close(self) -> list[BaseException]:
+        """Closes all operators, whatever happens; returns the exceptions of those that failed."""
+        errors: list[BaseException] = []
+        closers = [operator.close for operator in self.operators.values()] + [writer.close for writer in self._writers]
+        states = (operator.context.keyed_state for operator in self.operators.values())
+        closers += [state.close for state in states if state is not None]
+        for close in closers:
+            try:
+                close()
+            except Exception as error:
+                errors.append(error)
+        return errors
+
+    # --- checkpoints ---
+
+    def snapshot(self, checkpoint_id: int, timestamp: int, savepoint: bool = False) -> dict[str, OperatorSnapshot]:
+        """The state of each operator, by operator id, as it is between two epochs; for a savepoint, all of it."""
+        taken = {}
+        for node_id, operator in self.operators.items():
+            operator.snapshot_state(checkpoint_id, timestamp)
+            context = operator.context
+            try:
+                taken[context.operator_id] = (
+                    take_snapshot(context.keyed_state, context.operator_state, operator.stored_timers())
+                    if savepoint
+                    else self._chains[node_id].take(checkpoint_id, context.operator_state, operator.stored_timers())
+                )
+            except Exception as error:
+                raise user_fault(error, context.name, self.subtask) from error
+        return taken
+
+    def restore(self, left: Callable[[str, Collection[int]], list[list[OperatorSnapshot]]]) -> None:
+        """Takes over state of an earlier run; called before `open`.
+
+        `left` gives for an operator id and some key groups the chains of snapshots of all subtasks of that run.
+        """
+        for operator in self.operators.values():
+            context = operator.context
+            groups = () if context.keyed_state is None else context.keyed_state.key_groups
+            chains = left(context.operator_id, groups)
+            if chains:
+                context.restored_timers = restore_snapshots(
+                    chains, context.keyed_state, context.operator_state, self.subtask, self.vertex.parallelism
+                )
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Tells every operator that a checkpoint is safe."""
+        for chain in self._chains.values():
+            chain.completed(checkpoint_id)
+        for operator in self.operators.values():
+            operator.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Tells every operator that a checkpoint was given up."""
+        for operator in self.operators.values():
+            operator.notify_checkpoint_aborted(checkpoint_id)
+
+    # --- for the slot ---
+
+    @property
+    def records_out(self) -> int:
+        """The records that the chain's last operators emitted to other tasks, and sinks took in."""
+        return sum(self._outputs[edge.node_id].records for edge in self.vertex.out_edges)
+
+    @property
+    def records_left(self) -> int:
+        """The records that sinks took in, whether they head the chain or are behind an operator of it."""
+        deployed = self.vertex.operators
+        sinks = {operator.node_id for operator in deployed if operator.is_sink}
+        return (self.records_in if deployed[0].node_id in sinks else 0) + sum(
+            self._outputs[operator.node_id].records_to(side_tag)
+            for operator in deployed
+            for node_id, side_tag in operator.chained
+            if node_id in sinks
+        )
+
+    def next_due(self) -> float | None:
+        """When an operator wants an epoch even without data."""
+        return earliest(operator.next_due() for operator in self.operators.values())
+
+    def late_records(self) -> dict[str, int]:
+        """How many records each operator has dropped because they came too late, where there are any."""
+        counts = {
+            operator.context.name: self.metrics[node_id].count_of(LATE_RECORDS)
+            for node_id, operator in self.operators.items()
+        }
+        return {name: count for name, count in counts.items() if count}
+
+    def assign_splits(self, work: SourceWork) -> None:
+        """Gives the source of this task the splits that it has got in this epoch."""
+        splits = work.splits.get(self.subtask)
+        if splits:
+            head = self._source()
+            try:
+                head.assign(splits)
+            except Exception as error:
+                raise user_fault(error, head.context.name, self.subtask) from error
+
+    def read_source(self, work: SourceWork) -> None:
+        """Lets the source of this task emit what it may in this epoch; at its end, ends the task."""
+        head = self._source()
+        if work.drain:
+            self.finish_source()
+            return
+        try:
+            if work.complete:
+                head.no_more_splits()
+            if work.aligned_to is not None:
+                head.align_to(work.aligned_to)
+            head.deadline = time.monotonic() + work.seconds
+            head.read_epoch(work.limit)
+        except Exception as error:
+            raise user_fault(error, head.context.name, self.subtask) from error
+        if head.exhausted:
+            self.finish_source()
+
+    def _source(self) -> SourceHead:
+        assert isinstance(self.head, SourceHead)
+        return self.head
+
+    def finish_source(self) -> None:
+        """The source of this task is exhausted: the last watermark, then the end."""
+        self.head.output.emit_watermark(MAX_WATERMARK)
+        self._finish()
+
+    # --- channels ---
+
+    def _advance(self, watermark: int | None) -> None:
+        """Passes on what a control element has moved: awake before the watermark and idle behind it, since nobody listens
+        to the watermarks of those who are idle."""
+        idle = self._watermarks.idle
+        if not idle:
+            self._tell_idleness(False)
+        if watermark is not None:
+            self.head.process_watermark(watermark)
+        if idle:
+            self._tell_idleness(True)
+
+    def _tell_idleness(self, idle: bool) -> None:
+        if idle != self._was_idle:
+            self._was_idle = idle
+            self.head.process_idleness(idle)
+
+    def _end_channel(self, input_index: int, channel: int) -> None:
+        if self._grouping is None:
+            self._advance(self._watermarks.end(input_index, channel))
+        waiting = self._open_channels[input_index]
+        waiting.discard(channel)
+        if not waiting:
+            self.head.end_input(input_index)
+        if not any(self._open_channels):
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._grouping is not None:
+            self._grouping.release()
+            self.head.process_watermark(MAX_WATERMARK)
+        self.head.finish()
+        self.finished = True

@@ -1,0 +1,1 @@
+"""Keyed state on disk: a RocksDB database for each subtask."""

@@ -1,0 +1,136 @@
+"""Checkpoints of a RocksDB database: which files they have, and how a database is made from those of other subtasks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from flintstream.common.serializer_snapshot import TypeSerializerSnapshot
+from flintstream.runtime.permissions import Permissions
+from flintstream.runtime.state.backend import StoredKeyedState
+from flintstream.runtime.state.rocksdb.codec import (
+    PREFIX_BYTES,
+    EntryCodec,
+    decode_key,
+    group_prefix,
+    is_in_parts,
+    parts_of_state,
+    state_prefix,
+)
+from flintstream.runtime.state.rocksdb.store import Store
+
+_CHUNK = 8192
+_SST = ".sst"
+_Pairs = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True)
+class RocksDBFile:
+    """A file of a checkpoint."""
+
+    name: str
+    size: int
+    identity: str | None
+    """Of a file that never changes: equal in two checkpoints only if it is the same file, whatever its name. It has to be
+    stored once. None for a small file that belongs to one checkpoint."""
+
+
+@dataclass(frozen=True)
+class RocksDBCheckpoint:
+    """A database of one operator in one subtask as it was at a moment."""
+
+    directory: str
+    """Where the files are, on this machine."""
+    key_groups: range
+    files: tuple[RocksDBFile, ...]
+    states: dict[str, StoredKeyedState] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    """The number by which the stored keys of a state are known."""
+
+    def codec(self, name: str) -> EntryCodec:
+        """How the entries of a state are written."""
+        stored = self.states[name]
+        serializer = TypeSerializerSnapshot.from_data(stored.serializer).restore_serializer()
+        return EntryCodec(stored.kind, serializer, stored.expires)
+
+
+def list_files(directory: str, identities: dict[str, str], new: str) -> tuple[RocksDBFile, ...]:
+    """The files of a checkpoint; `identities` has those of files that came from another, `new` names this database."""
+    return tuple(
+        RocksDBFile(
+            entry.name,
+            entry.stat().st_size,
+            identities.get(entry.name, f"{new}-{entry.name}") if entry.name.endswith(_SST) else None,
+        )
+        for entry in sorted(os.scandir(directory), key=lambda entry: entry.name)
+    )
+
+
+def best_base(checkpoints: list[RocksDBCheckpoint], key_groups: range) -> RocksDBCheckpoint:
+    """The checkpoint with most of the key groups: it is opened as it is, and the others are copied into it."""
+    return max(checkpoints, key=lambda each: len(overlap(each.key_groups, key_groups)))
+
+
+def overlap(groups: range, others: range) -> range:
+    """The key groups that are in both."""
+    return range(max(groups.start, others.start), max(min(groups.stop, others.stop), max(groups.start, others.start)))
+
+
+def take_files(checkpoint: RocksDBCheckpoint, directory: str) -> None:
+    """Puts the files into an empty directory; those that never change as hard links where that is possible."""
+    Permissions.OWNER.make_directory(directory)
+    for file in checkpoint.files:
+        source, target = os.path.join(checkpoint.directory, file.name), os.path.join(directory, file.name)
+        try:
+            if file.identity is None:
+                raise OSError("it changes, so that it needs a copy")
+            os.link(source, target)
+        except OSError:
+            shutil.copy(source, target)
+
+
+def clip(store: Store, has: range, wanted: range) -> None:
+    """Removes the key groups that are not wanted."""
+    if has.start < wanted.start:
+        store.remove_range(group_prefix(has.start), group_prefix(wanted.start))
+    if has.stop > wanted.stop:
+        store.remove_range(group_prefix(wanted.stop), group_prefix(has.stop))
+
+
+def copy_groups(
+    checkpoint: RocksDBCheckpoint, source: Store, target: Store, groups: Iterable[int], into: RocksDBCheckpoint
+) -> None:
+    """Copies key groups from the database of a checkpoint into another one, which writes as `into` says."""
+    for name, number in checkpoint.numbers.items():
+        before, now = checkpoint.codec(name), into.codec(name)
+        for group in groups:
+            old, new = state_prefix(group, number), state_prefix(group, into.numbers[name])
+            for pairs in _chunks(source, old):
+                whole = [pair for pair in pairs if not is_in_parts(pair[1])]
+                keys = [decode_key(*pair) for pair in whole] if before != now else []
+                _copy(_recoded(whole, keys, before, now), target, new)
+                _copy([pair for pair in pairs if is_in_parts(pair[1])], target, new)
+            for pairs in _chunks(source, parts_of_state(old)):
+                _copy(_recoded(pairs, [0] * len(pairs), before, now), target, parts_of_state(new))
+
+
+def _chunks(source: Store, prefix: bytes) -> Iterator[_Pairs]:
+    raw = source.items(prefix)
+    while pairs := list(islice(raw, _CHUNK)):
+        yield pairs
+
+
+def _recoded(pairs: _Pairs, keys: list[Any], before: EntryCodec, now: EntryCodec) -> _Pairs:
+    """What is stored, as another codec writes it."""
+    if before == now:
+        return pairs
+    data = now.encode(keys, before.decode([value for _, value in pairs]))
+    return [(key, value) for (key, _), value in zip(pairs, data)]
+
+
+def _copy(pairs: _Pairs, target: Store, prefix: bytes) -> None:
+    target.write({prefix + key[PREFIX_BYTES:]: value for key, value in pairs})

@@ -1,0 +1,190 @@
+"""CachedTable: a table of the RocksDB backend.
+
+A block's keys are fetched together before it is processed, and changes are written back together when the cache is full or
+a snapshot needs them. Between blocks entries stay in the cache, the ones that came first being the first to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterable, Iterator, MutableMapping, ValuesView
+from itertools import chain, islice
+from typing import Any
+
+from flintstream.runtime.state.rocksdb.cache import CHUNK, GONE, AverageSize, EntryCache
+from flintstream.runtime.state.rocksdb.codec import EntryCodec, KeyCodec, after, decode_key
+from flintstream.runtime.state.rocksdb.store import Store
+
+_PROBES = 4
+
+
+class CachedTable(EntryCache, MutableMapping[Any, Any]):
+    """The entries of one state.
+
+    What `get` gives may be changed in place until the next `prefetch`; what iterating gives is a copy.
+    """
+
+    _keys: KeyCodec
+    _codec: EntryCodec
+
+    def __init__(
+        self, place: str, store: Callable[[], Store], keys: KeyCodec, groups: range, codec: EntryCodec, stored: bool
+    ) -> None:
+        super().__init__(place, store, keys, codec, stored)
+        self._groups = groups
+        self._average = AverageSize()
+        self._wanted = True
+        """Whether the last blocks used this table, so that fetching ahead is worth it."""
+        self._probes: list[Any] = []
+        self._cleaned_to: tuple[int, bytes | None] = (0, None)
+
+    # --- a block ---
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the cache takes."""
+        return int(len(self._live) * self._average.bytes)
+
+    def prefetch(self, keys: set[Any]) -> None:
+        """Fetches what is stored for keys that will be used."""
+        if self._stored:
+            self._fetch_unknown(keys)
+        self._average.look_at(self._live_get(key, GONE) for key in keys)
+
+    def _fetch_unknown(self, keys: set[Any]) -> None:
+        unknown = keys.difference(self._live)
+        self._look_at_use(len(keys))
+        if not unknown or not self._wanted:
+            return
+        wanted = list(unknown)
+        if len(wanted) > 16 * _PROBES:
+            # Left to be fetched one by one: that tells whether the table is used at all.
+            self._probes = wanted[-_PROBES:]
+            del wanted[-_PROBES:]
+        for start in range(0, len(wanted), CHUNK):
+            self._fetch(wanted[start : start + CHUNK])
+
+    def _look_at_use(self, keys: int) -> None:
+        if self._wanted:
+            self._wanted = not self._probes or any(key in self._live for key in self._probes)
+        else:
+            self._wanted = self._loaded * 16 > keys
+        self._probes = []
+        self._loaded = 0
+
+    def trim(self, fraction: float) -> None:
+        """Lets go that part of what may go while a block is processed, which is nothing of entries in one piece."""
+
+    # --- all keys ---
+
+    def __iter__(self) -> Iterator[Any]:
+        return (decode_key(key, data) for key, data in self._raw())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._raw())
+
+    def __bool__(self) -> bool:
+        return next(self._raw(), None) is not None
+
+    def items(self) -> ItemsView[Any, Any]:
+        return _Items(self)
+
+    def values(self) -> ValuesView[Any]:
+        return _Values(self)
+
+    def of_group(self, group: int) -> dict[Any, Any]:
+        """What is stored for the keys of a key group."""
+        self.flush()
+        return dict(self._decoded(self._store().items(self._keys.prefixes[group]))) if self._stored else {}
+
+    def scan(self) -> Iterator[tuple[Any, Any]]:
+        """All keys and entries, a few of them in memory at a time."""
+        return self._decoded(self._raw())
+
+    def _raw(self) -> Iterator[tuple[bytes, bytes]]:
+        self.flush()
+        if not self._stored:
+            return iter(())
+        store = self._store()
+        return chain.from_iterable(store.items(self._keys.prefixes[group]) for group in self._groups)
+
+    def _raw_whole(self) -> Iterator[tuple[bytes, bytes]]:
+        """What is stored as one entry."""
+        return self._raw()
+
+    def _decoded(self, raw: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any]]:
+        while pairs := list(islice(raw, CHUNK)):
+            keys = [decode_key(key, data) for key, data in pairs]
+            yield from zip(keys, self._whole(keys, [data for _, data in pairs]))
+
+    def _whole(self, keys: list[Any], data: list[bytes]) -> Iterable[Any]:
+        """The entries of stored values, as copies."""
+        return self._codec.decode(data)
+
+    def update(self, other: Any = (), /, **entries: Any) -> None:
+        """Sets many at once, past the cache."""
+        pairs = iter(dict(other, **entries).items() if entries or hasattr(other, "keys") else other)
+        while chunk := dict(islice(pairs, CHUNK)):
+            self._replace(chunk)
+            self._put(list(chunk), list(chunk.values()))
+            for key in chunk:
+                self._live.pop(key, None)
+            self._dirty.difference_update(chunk)
+
+    def _replace(self, keys: Iterable[Any]) -> None:
+        """Called before something else is stored for keys."""
+
+    def clear(self) -> None:
+        self._live.clear()
+        self._dirty.clear()
+        if self._stored:
+            for group in self._groups:
+                prefix = self._keys.prefixes[group]
+                self._store().remove_range(prefix, after(prefix))
+            self._stored = False
+
+    # --- other entries ---
+
+    def rewrite(self, codec: EntryCodec, convert: Callable[[list[Any]], Iterable[Any]] | None = None) -> None:
+        """From now on entries are written in another way; converts those that there are."""
+        if codec == self._codec and convert is None:
+            return
+        raw = self._raw_whole()
+        before, self._codec = self._codec, codec
+        self._live.clear()
+        while pairs := list(islice(raw, CHUNK)):
+            entries = before.decode([data for _, data in pairs])
+            changed = entries if convert is None else list(convert(entries))
+            self._put([decode_key(key, data) for key, data in pairs], changed)
+
+    def clean(self, entries: int, oldest: int) -> None:
+        """Looks at so many entries in RocksDB, further on each time, and removes those last used at `oldest` or before."""
+        if not self._stored or not self._codec.expires:
+            return
+        index, start = self._cleaned_to
+        prefix = self._keys.prefixes[self._groups[index]]
+        pairs = list(islice(self._store().items(prefix, start), entries))
+        live, has_expired = self._live, self._has_expired
+        expired = [key for key, data in pairs if has_expired(data, oldest) and decode_key(key, data) not in live]
+        if expired:
+            self._store().write({}, expired)
+        if len(pairs) < entries:
+            self._cleaned_to = ((index + 1) % len(self._groups), None)
+        else:
+            self._cleaned_to = (index, pairs[-1][0] + b"\0")
+
+    def _has_expired(self, stored: bytes, oldest: int) -> bool:
+        return self._codec.last_used(stored) <= oldest
+
+
+class _Items(ItemsView[Any, Any]):
+    _mapping: CachedTable
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return self._mapping.scan()
+
+
+class _Values(ValuesView[Any]):
+    _mapping: CachedTable
+
+    def __iter__(self) -> Iterator[Any]:
+        return (entry for _, entry in self._mapping.scan())
