@@ -206,10 +206,11 @@ class ProcessOperator(FunctionOperator):
     # --- records ---
 
     def _run_untimed(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
-        state, side, tag_class = self._state, self._sides.add, OutputTag
+        state, goes_aside = self._state, self._goes_aside
         context._timestamp = NO_TIMESTAMP
         values: list[Any] = []
-        emit, plain = values.append, PLAIN
+        plain, kind, pair = PLAIN, type, tuple
+        pairs, previous_first, previous_second = True, None, None  # As in `MapOperator`.
         record: Any = None
         try:
             for key, record in zip(repeat(None) if batch.keys is None else batch.keys, batch.values):
@@ -217,19 +218,27 @@ class ProcessOperator(FunctionOperator):
                 results = function(record, context)
                 if results is not None:
                     for result in results:
-                        if type(result) is tuple:
-                            if len(result) != 2 or type(result[0]) not in plain or type(result[1]) not in plain:
-                                if result and result[0].__class__ is tag_class:
-                                    side(result[0].tag_id, result[1], None)
+                        if pairs and kind(result) is pair:
+                            try:
+                                first, second = result
+                                same = kind(first) is previous_first and kind(second) is previous_second
+                            except ValueError:
+                                pairs = same = False
+                            if not same:
+                                if pairs and kind(first) in plain and kind(second) in plain:
+                                    previous_first, previous_second = kind(first), kind(second)
+                                elif goes_aside(result, None):
                                     continue
-                                result = detached(result)
-                        elif type(result) not in plain:
+                                else:
+                                    result = detached(result)
+                        elif kind(result) not in plain:
+                            if goes_aside(result, None):
+                                continue
                             result = detached(result)
-                        emit(result)
+                        values.append(result)
                         if len(values) >= CHUNK:
                             self.output.emit(Batch(values))
                             values = []
-                            emit = values.append
         except Exception as error:
             raise self.fault(error, record) from error
         self.output.emit(Batch(values))
@@ -241,10 +250,11 @@ class ProcessOperator(FunctionOperator):
         timestamps: list[int],
         context: Any,
     ) -> None:
-        state, side, tag_class = self._state, self._sides.add, OutputTag
+        state, goes_aside = self._state, self._goes_aside
         values: list[Any] = []
         times: list[int] = []
-        plain = PLAIN
+        plain, kind, pair = PLAIN, type, tuple
+        pairs, previous_first, previous_second = True, None, None
         record: Any = None
         keys = repeat(None) if batch.keys is None else batch.keys
         try:
@@ -254,13 +264,22 @@ class ProcessOperator(FunctionOperator):
                 results = function(record, context)
                 if results is not None:
                     for result in results:
-                        if type(result) is tuple:
-                            if len(result) != 2 or type(result[0]) not in plain or type(result[1]) not in plain:
-                                if result and result[0].__class__ is tag_class:
-                                    side(result[0].tag_id, result[1], timestamp)
+                        if pairs and kind(result) is pair:
+                            try:
+                                first, second = result
+                                same = kind(first) is previous_first and kind(second) is previous_second
+                            except ValueError:
+                                pairs = same = False
+                            if not same:
+                                if pairs and kind(first) in plain and kind(second) in plain:
+                                    previous_first, previous_second = kind(first), kind(second)
+                                elif goes_aside(result, timestamp):
                                     continue
-                                result = detached(result)
-                        elif type(result) not in plain:
+                                else:
+                                    result = detached(result)
+                        elif kind(result) not in plain:
+                            if goes_aside(result, timestamp):
+                                continue
                             result = detached(result)
                         values.append(result)
                         times.append(timestamp)
@@ -270,6 +289,13 @@ class ProcessOperator(FunctionOperator):
         except Exception as error:
             raise self.fault(error, record) from error
         self.output.emit(Batch(values, times))
+
+    def _goes_aside(self, result: Any, timestamp: int | None) -> bool:
+        """Takes a result that is for a side output."""
+        if type(result) is tuple and result and result[0].__class__ is OutputTag:
+            self._sides.add(result[0].tag_id, result[1], timestamp)
+            return True
+        return False
 
 
 class CoProcessOperator(ProcessOperator):

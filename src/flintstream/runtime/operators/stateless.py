@@ -31,18 +31,28 @@ class MapOperator(FunctionOperator):
         self.output.emit(Batch(results, batch.timestamps))
 
     def _results(self, records: Iterator[Any]) -> list[Any]:
-        function, plain = self._map, PLAIN
+        function, plain, kind, pair = self._map, PLAIN, type, tuple
         results: list[Any] = []
-        # Results are mostly of one class, and comparing two classes costs less than looking one up.
-        previous: type | None = None
+        # Results are mostly of one class, or pairs of the same two: comparing classes costs less than looking them up.
+        previous = previous_first = previous_second = None
+        # Unpacking costs less than asking for the length, but not if it fails: the first failure is the last one.
+        pairs = True
         for record in records:
             result = function(record)
-            if type(result) is not previous:
-                if type(result) is tuple:
-                    if len(result) != 2 or type(result[0]) not in plain or type(result[1]) not in plain:
-                        result = detached(result)
-                elif type(result) in plain:
-                    previous = type(result)
+            if kind(result) is not previous:
+                if pairs and kind(result) is pair:
+                    try:
+                        first, second = result
+                        same = kind(first) is previous_first and kind(second) is previous_second
+                    except ValueError:
+                        pairs = same = False
+                    if not same:
+                        if pairs and kind(first) in plain and kind(second) in plain:
+                            previous_first, previous_second = kind(first), kind(second)
+                        else:
+                            result = detached(result)
+                elif kind(result) in plain:
+                    previous = kind(result)
                 else:
                     result = detached(result)
             results.append(result)

@@ -191,7 +191,7 @@ class Routes:
             return subtasks(keys, self._max_parallelism, self._parallelism)
         known = self._known
         with suppress(KeyError):
-            return [known[key] for key in keys]
+            return list(map(known.__getitem__, keys))
         return self._learn(keys)
 
     def _learn(self, keys: list[Any]) -> list[int]:
