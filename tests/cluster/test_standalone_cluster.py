@@ -151,7 +151,8 @@ def serving(cluster, slot):
 def is_slot_of(process, cluster):
     try:
         return (
-            "flintstream.runtime.slot.slot" in " ".join(process.cmdline()) and str(cluster._directory) in process.cwd()
+            "flintstream.runtime.slot.process" in " ".join(process.cmdline())
+            and str(cluster._directory) in process.cwd()
         )
     except psutil.Error:
         return False

@@ -116,7 +116,7 @@ def is_slot(process: psutil.Process) -> bool:
     """Whether it is a slot, and not the shell that waits for one."""
     try:
         words = process.cmdline()
-        return any("flintstream.runtime.slot.slot" in word for word in words) and not words[0].endswith("/sh")
+        return any("flintstream.runtime.slot.process" in word for word in words) and not words[0].endswith("/sh")
     except psutil.Error:
         return False
 

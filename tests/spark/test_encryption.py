@@ -9,7 +9,7 @@ from tests.forwarder import Forwarder
 
 from flintstream.common import Configuration, Types
 from flintstream.datastream import StreamExecutionEnvironment
-from flintstream.runtime.slot.connections import SlotAccess
+from flintstream.runtime.slot.handshake import SlotAccess
 from flintstream.spark import slots
 from flintstream.spark.slots import SlotPool
 

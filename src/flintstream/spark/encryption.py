@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 
 from flintstream.common.flint_options import NETWORK_ENCRYPTION
-from flintstream.runtime.slot.connections import Credentials
+from flintstream.runtime.slot.handshake import Credentials
 
 _LIFE = datetime.timedelta(days=3650)
 _CLOCKS_DIFFER = datetime.timedelta(days=30)

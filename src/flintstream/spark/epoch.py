@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from flintstream.runtime.slot.connections import SlotAccess
+from flintstream.runtime.slot.handshake import SlotAccess
+from flintstream.runtime.slot.transport import Transport
 from flintstream.spark.exchange import EPOCH_PROPERTY, ROW_SCHEMA, LevelTask
 from flintstream.spark.jvm import cancel_jobs
 from flintstream.spark.plans import frame_of_plan, in_session
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class EpochRunner:
-    """Runs the epochs of one attempt of a job.
+class EpochRunner(Transport):
+    """The transport of one attempt of a job: the shuffles of Spark jobs.
 
     `levels` holds for each level its vertices, and `widths` the number of slots that take part in it.
     """

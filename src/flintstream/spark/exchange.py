@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flintstream.runtime.slot.connections import SlotAccess
+from flintstream.runtime.slot.handshake import SlotAccess
 from flintstream.runtime.slot.protocol import (
     DONE,
     END,

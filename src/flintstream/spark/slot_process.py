@@ -19,7 +19,7 @@ from flintstream.common.processes import Process
 
 __all__ = ["describe_exit", "exit_status", "start_slot"]
 
-_COMMAND = ["-c", "from flintstream.runtime.slot.slot import main; main()"]
+_COMMAND = ["-c", "from flintstream.runtime.slot.process import main; main()"]
 # What the shell itself has to say of the slot's end ("Killed") is not for the user. Where the driver has removed the
 # directory, nobody wants to know any more.
 _WATCH = 'exec 3>&2 2>/dev/null; file=$1; shift; ("$@" 2>&3 3>&-); echo $? > "$file.new" && mv "$file.new" "$file"'

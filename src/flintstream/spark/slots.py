@@ -22,17 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 from flintstream.common.processes import Process
 from flintstream.runtime.faults import Fault, engine_fault
-from flintstream.runtime.slot.connections import (
-    Address,
-    ConnectionListener,
-    SlotAccess,
-    hang_up,
-    notice_silence,
-    received,
-)
+from flintstream.runtime.slot.connections import Address, hang_up, notice_silence, received
+from flintstream.runtime.slot.handshake import ConnectionListener, SlotAccess
+from flintstream.runtime.slot.process import SlotSpec
 from flintstream.runtime.slot.protocol import LOOK, Activity, DataReady, Registration, Reply, Request, SlotFailed
 from flintstream.runtime.slot.reception import MOST_WAITING
-from flintstream.runtime.slot.slot import SlotSpec
 from flintstream.spark.encryption import new_credentials
 from flintstream.spark.exchange import settle_worker
 from flintstream.spark.jvm import cancel_jobs

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from flintstream.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TupleTypeInfo
 from flintstream.runtime.faults import short_repr
-from flintstream.runtime.slot.connections import SlotAccess
+from flintstream.runtime.slot.handshake import SlotAccess
 from flintstream.runtime.slot.protocol import DONE, ReadSpool
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """LocalJob: a whole job graph in this process, without Spark. For tests of graphs and of the runtime.
 
-What Spark and the slots do in a job is done here by plain loops: operators are pickled for their slots, each
-epoch goes through the levels in order, rows travel as blocks and are sorted as in an exchange.
+The slots are those of a job, with operators that were pickled for them; a LocalTransport takes the place of Spark.
 """
 
 from __future__ import annotations
@@ -9,13 +8,13 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from flintstream.common.accumulators import Accumulator
-from flintstream.common.time import monotonic_due
+from flintstream.common.time import earliest, monotonic_due
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.job_graph import build_job_graph
 from flintstream.graph.stream_graph import StreamGraph
@@ -24,36 +23,16 @@ from flintstream.jobmaster.sources import SourceCoordinator, SplitCoordinator
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
-from flintstream.runtime.operators.source import SourceHead
-from flintstream.runtime.services import SlotServices, system_clock
-from flintstream.runtime.slot.protocol import SourceWork, VertexReport
+from flintstream.runtime.services import system_clock
+from flintstream.runtime.slot.protocol import DataReady, EpochReport
+from flintstream.runtime.slot.slot import Slot
 from flintstream.runtime.slot.task import Task
 from flintstream.runtime.slot.user_code import pickle_operators
 from flintstream.runtime.source import SplitSource
+from flintstream.testing.local_transport import LocalTransport, SentBlock
 
+_JOB_ID = "0" * 32
 _POLL_SECONDS = 0.01
-_Row = tuple[int, int, int, int, int, bytes]
-"""Slot, vertex, input, channel, sequence number, block."""
-
-
-class _LocalSlot:
-    """The tasks of one slot, unpickled from what a job would ship."""
-
-    def __init__(self, index: int, job: JobInfo, shipped: bytes, on_data: threading.Event) -> None:
-        self.index = index
-        self.services = SlotServices(on_data.set)
-        self.rows: list[_Row] = []
-        self.tasks = [
-            Task(vertex, subtask, job, self.services, self._emit) for vertex, subtask in pickle.loads(shipped)
-        ]
-
-    def _emit(self, *row: Any) -> None:
-        self.rows.append(row)
-
-    def take_rows(self) -> list[_Row]:
-        """The rows that the tasks have emitted since the last call."""
-        rows, self.rows = self.rows, []
-        return rows
 
 
 class LocalJob:
@@ -88,20 +67,24 @@ class LocalJob:
         """The records of each collecting sink, by collector id."""
         self.printed: list[str] = []
         """The lines of all print sinks."""
-        self.rows: list[_Row] = []
-        """The rows that went through exchanges in the last epoch."""
+        self.accumulators: dict[str, Any] = {}
+        """The total of each accumulator over all tasks, after the last epoch."""
+        self._slots_due: float | None = 0.0
         self._alignment = AlignmentGroups.of(graph)
-        deployment = JobDeployment.of(graph)
-        job = JobInfo("0" * 32, graph.job_graph.name, parameters=dict(job_parameters or {}), batch_mode=batch_mode)
-        self._slots = [
-            _LocalSlot(slot, job, pickle_operators(deployment.hosted_by(slot)), self._on_data)
-            for slot in range(graph.slots_count)
-        ]
+        self._deployment = JobDeployment.of(graph)
+        self._job = JobInfo(_JOB_ID, graph.job_graph.name, parameters=dict(job_parameters or {}), batch_mode=batch_mode)
+        self._slots = [Slot(number, _JOB_ID, 0, self._told) for number in range(graph.slots_count)]
+        levels = [frozenset(vertex.id for vertex in level) for level in graph.levels]
+        self._transport = LocalTransport(_JOB_ID, levels, self._slots)
         self._sources = [
             self._coordinator(vertex.id, vertex.name, vertex.parallelism)
             for vertex in graph.job_graph.vertices
             if graph.job_graph.nodes[vertex.head_id].kind == "source"
         ]
+
+    def _told(self, message: Any) -> None:
+        if isinstance(message, DataReady):
+            self._on_data.set()
 
     def _coordinator(self, vertex_id: int, name: str, parallelism: int) -> SourceCoordinator:
         job = self._graph.job_graph
@@ -121,7 +104,8 @@ class LocalJob:
                 self._wait(deadline)
             self._last_checkpoint()
         except BaseException:
-            self._close()
+            with suppress(Exception):  # What has failed first counts.
+                self.close()
             raise
         self.close()
         return self
@@ -130,8 +114,7 @@ class LocalJob:
         """Opens all tasks, those behind first."""
         self._opened = True
         for slot in self._slots:
-            for task in reversed(slot.tasks):
-                task.open()
+            slot.deploy(self._job, pickle_operators(self._deployment.hosted_by(slot.number)))
         for source in self._sources:
             source.start()
 
@@ -145,19 +128,17 @@ class LocalJob:
             source.vertex_id: replace(source.work(self._limit), aligned_to=self._alignment.limit(source.vertex_id))
             for source in self._sources
         }
-        rows: list[_Row] = []
-        self.rows = []
-        for level in range(len(self._graph.levels)):
-            rows = self._run_level(level, rows, work)
-            self.rows.extend(rows)
-        if rows:
-            left = sorted({row[1] for row in rows})
-            raise AssertionError(f"rows are left behind the last level, for vertices {left}")
+        for slot in self._slots:
+            slot.begin_epoch(self.epochs, work)
+        self._transport.run(self.epochs)
+        reports = [slot.end_epoch() for slot in self._slots]
+        vertices = [vertex for report in reports for vertex in report.vertices]
         for source in self._sources:
-            source.epoch_done(self._reports(source.vertex_id))
-        self._alignment.epoch_done(report for source in self._sources for report in self._reports(source.vertex_id))
-        self._take_results()
-        return all(task.finished for task in self.tasks)
+            source.epoch_done([vertex for vertex in vertices if vertex.vertex_id == source.vertex_id])
+        self._alignment.epoch_done(vertices)
+        self._slots_due = earliest([self._alignment.next_due(), *(report.next_due for report in reports)])
+        self._take_results(reports)
+        return all(vertex.finished for vertex in vertices)
 
     def _last_checkpoint(self) -> None:
         """What a job ends with where a sink commits."""
@@ -169,7 +150,13 @@ class LocalJob:
 
     def close(self) -> None:
         """Closes all tasks; the first failure is raised."""
-        errors = self._close()
+        errors: list[BaseException] = []
+        for slot in self._slots:
+            try:
+                slot.close()
+            except Exception as error:
+                errors.append(error)
+        self._take_results([slot.end_epoch() for slot in self._slots])
         if errors:
             raise errors[0]
 
@@ -179,92 +166,41 @@ class LocalJob:
         return [task for slot in self._slots for task in slot.tasks]
 
     @property
-    def accumulators(self) -> dict[str, Any]:
-        """The total of each accumulator over all tasks."""
-        totals: dict[str, Accumulator[Any, Any]] = {}
-        for task in self.tasks:
-            for name, accumulator in task.accumulators.items():
-                if name in totals:
-                    totals[name].merge(accumulator)
-                else:
-                    totals[name] = accumulator.clone()
-        return {name: total.get_local_value() for name, total in totals.items()}
+    def sent(self) -> list[SentBlock]:
+        """The blocks that tasks have sent to others in the last epoch."""
+        return self._transport.sent
 
-    # --- an epoch ---
-
-    def _run_level(self, level: int, rows: list[_Row], work: dict[int, SourceWork]) -> list[_Row]:
-        """Processes a level in every slot; returns the rows for later levels."""
-        exchanged: dict[int, list[_Row]] = defaultdict(list)
-        for row in rows:
-            exchanged[row[0]].append(row)
-        later: list[_Row] = []
+    def is_due(self) -> bool:
+        """Whether an epoch is worth running, as a job finds out."""
         for slot in self._slots:
-            tasks = {task.vertex.vertex_id: task for task in slot.tasks if task.vertex.level == level}
-            for row in sorted(exchanged[slot.index], key=lambda row: (row[4], row[2], row[3])):
-                if row[1] in tasks:
-                    tasks[row[1]].receive(row[2], row[3], row[5])
-                else:
-                    later.append(row)
-            for task in tasks.values():
-                if isinstance(task.head, SourceHead) and not task.finished:
-                    task.assign_splits(work[task.vertex.vertex_id])
-                    task.read_source(work[task.vertex.vertex_id])
-                task.end_epoch()
-            later.extend(slot.take_rows())
-        return later
-
-    def _reports(self, vertex_id: int) -> list[VertexReport]:
-        return [
-            VertexReport(
-                vertex_id,
-                task.subtask,
-                task.records_in,
-                task.records_out,
-                task.finished,
-                positions=task.head.positions,
-                progress=task.head.progress(),
-            )
-            for task in self.tasks
-            if task.vertex.vertex_id == vertex_id and isinstance(task.head, SourceHead)
-        ]
-
-    def _take_results(self) -> None:
-        for slot in self._slots:
-            for name, spool in slot.services.spools.items():
-                target = self.printed if name == PRINT_SPOOL else self.collected.setdefault(name, [])
-                for page in range(spool.pages):
-                    target.extend(pickle.loads(spool.page(page)))
-                spool.clear()
-
-    # --- between epochs ---
+            if any([head.poll() for head in slot.pollable]):
+                slot.notify_data()
+        dues = [monotonic_due(self._slots_due), *(source.next_due() for source in self._sources)]
+        now = time.monotonic()
+        return self._on_data.is_set() or any(due is not None and due <= now for due in dues)
 
     def _wait(self, deadline: float) -> None:
-        """Waits until an epoch is worth running, as a job does."""
-        while not self._is_due():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the job has not ended in time, after {self.epochs} epochs")
+        while not self.is_due() and time.monotonic() <= deadline:
             self._on_data.wait(_POLL_SECONDS)
         if time.monotonic() > deadline:
             raise TimeoutError(f"the job has not ended in time, after {self.epochs} epochs")
 
-    def _is_due(self) -> bool:
-        if self._on_data.is_set():
-            return True
-        running = [task for task in self.tasks if not task.finished]
-        heads = [task.head for task in running if isinstance(task.head, SourceHead)]
-        if any(head.has_data() or (head.wants_polling and head.poll()) for head in heads):
-            return True
-        dues = [
-            self._alignment.next_due(),
-            *(monotonic_due(task.next_due()) for task in running),
-            *(source.next_due() for source in self._sources),
-        ]
-        return any(due is not None and due <= time.monotonic() for due in dues)
-
-    def _close(self) -> list[BaseException]:
-        errors = [error for task in self.tasks for error in task.close()]
-        self._take_results()
-        return errors
+    def _take_results(self, reports: Sequence[EpochReport]) -> None:
+        totals: dict[str, Accumulator[Any, Any]] = {}
+        for slot, report in zip(self._slots, reports):
+            for name, accumulator in report.accumulators.items():
+                if name in totals:
+                    totals[name].merge(accumulator)
+                else:
+                    totals[name] = accumulator
+            for name, pages in report.spools.items():
+                target = self.printed if name == PRINT_SPOOL else self.collected.setdefault(name, [])
+                first = report.first_pages.get(name)
+                for page in range(pages):
+                    target.extend(pickle.loads(first if page == 0 and first is not None else slot.fetch(name, page)))
+                if slot.pages(name):
+                    slot.release([name])
+        self.accumulators = {name: total.get_local_value() for name, total in totals.items()}
 
 
 def run_graph_locally(graph: StreamGraph | ExecutionGraph, **options: Any) -> dict[str, list[Any]]:

@@ -184,14 +184,14 @@ class TestTwoSources:
         waiting = 0
         while waiting <= 20:
             assert time.monotonic() < deadline
-            if job._is_due():
+            if job.is_due():
                 job.run_epoch()
             else:
                 waiting += 1
                 time.sleep(0.001)
         assert job.epochs < 30, "the fast one waits, the slow one pauses: nothing to do"
         assert ("fast0", FAST[-1]) not in job.collected["c"]
-        job._close()
+        job.close()
 
     def test_an_idle_one_is_not_waited_for(self) -> None:
         idling = STRATEGY.with_idleness(Duration.of_millis(30))

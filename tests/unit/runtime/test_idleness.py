@@ -846,12 +846,12 @@ class TestWholeJobs:
         job.open()
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            if job._is_due():
+            if job.is_due():
                 job.run_epoch()
             if job.collected.get("c"):
                 deadline = min(deadline, time.monotonic() + 0.08)
             time.sleep(0.001)
-        job._close()
+        job.close()
         return job
 
     @pytest.mark.parametrize("idle", [True, False])

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyspark
 import pytest
 
-from flintstream.runtime.slot.connections import Credentials, SlotAccess
+from flintstream.runtime.slot.handshake import Credentials, SlotAccess
 from flintstream.spark import exchange
 from flintstream.spark.exchange import LevelTask
 from flintstream.spark.spool_frame import _ReadSlots

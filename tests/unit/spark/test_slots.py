@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 
 from flintstream.common.processes import Process
 from flintstream.runtime.faults import Fault
-from flintstream.runtime.slot.connections import connect
+from flintstream.runtime.slot.handshake import connect
 from flintstream.runtime.slot.protocol import ASKING_SOURCES, LOOK, Activity, Registration, Reply
 from flintstream.spark import slots as module
 from flintstream.spark.slots import SlotError, SlotPool

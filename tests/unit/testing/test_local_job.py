@@ -248,8 +248,8 @@ def test_messages_go_through_blocks_between_subtasks() -> None:
     job = collecting_job(numbers(environment(2), 4).key_by(lambda v: v).map(lambda v: v))
     job.open()
     job.run_epoch()
-    assert {row[0] for row in job.rows} == {0, 1}, "both slots are addressed"
-    assert all(isinstance(row[5], bytes) for row in job.rows)
+    assert {sent.slot for sent in job.sent} == {0, 1}, "both slots are addressed"
+    assert all(isinstance(sent.block, bytes) for sent in job.sent)
     job.close()
 
 

@@ -1,161 +1,32 @@
-"""Connections between driver, slots and Spark tasks: who may connect, how long a handshake may take, what is encrypted.
-
-Both sides prove that they know the job's key before anything of theirs is unpickled. Between machines a connection is a TLS
-one if the job's credentials have a certificate; a Unix socket never leaves its machine, and is none.
-"""
+"""Connections between driver, slots and Spark tasks: kept alive, ended when the other side falls silent."""
 
 from __future__ import annotations
 
 import os
-import random
 import socket
-import struct
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from typing import Any
-
-from flintstream.runtime.slot.reception import GREETING_SECONDS, MOST_WAITING, Reception
 
 Address = tuple[str, int] | str
 """Of a slot or of the driver: host and port, or the path of a Unix socket."""
 
-CONNECT_SECONDS = 30.0
-_BACKLOG = 128
-_TRIES = 5
-_PAUSE_SECONDS = 0.1
 _SILENCE_MILLISECONDS = 60_000
-_TIMEVAL = struct.Struct("ll")
 
 
-@dataclass(frozen=True)
-class Credentials:
-    """What lets one connect to the slots and the driver of a job."""
-
-    authkey: bytes
-    certificate: str | None = None
-    """Of all that listen, as PEM; None for connections that are not encrypted."""
-    private_key: str | None = None
-    """Known to those only that listen."""
-
-    def __repr__(self) -> str:
-        return f"Credentials(encrypted={self.certificate is not None})"
+class JobConnection(Connection):
+    """A connection of a job, over a Unix or TCP socket."""
 
     @property
-    def for_tasks(self) -> Credentials:
-        """What a Spark task needs: it connects, and does not listen."""
-        return replace(self, private_key=None)
-
-
-def connect(address: Address, credentials: Credentials, seconds: float = CONNECT_SECONDS) -> Connection:
-    """A connection to somebody who knows the key. Waits `seconds` at most for each answer of the other side.
-
-    Raises AuthenticationError, or another OSError.
-    """
-    for left in reversed(range(_TRIES)):
-        try:
-            return _connect_once(address, credentials, seconds)
-        except BlockingIOError as error:
-            raise TimeoutError(f"{_named(address)} did not answer within {seconds:g} s") from error
-        except (EOFError, ConnectionResetError, BrokenPipeError) as error:
-            # Hung up on in the handshake: perhaps there was a crowd of others.
-            if not left:
-                raise ConnectionError(f"{_named(address)} hung up in the handshake, {_TRIES} times") from error
-            time.sleep(_PAUSE_SECONDS * (1 + random.random()))
-    raise AssertionError("the last try returns or raises")
-
-
-def _connect_once(address: Address, credentials: Credentials, seconds: float) -> Connection:
-    with socket.socket(_family(address), socket.SOCK_STREAM) as peer:
-        _limit(peer, seconds)
-        peer.connect(address)
-        connection = _prepared(peer)
-        try:
-            if credentials.certificate is not None and not isinstance(address, str):
-                from flintstream.runtime.slot.tls import client_tls  # Most jobs need no TLS.
-
-                connection = client_tls(connection, credentials.certificate)
-            answer_challenge(connection, credentials.authkey)
-            deliver_challenge(connection, credentials.authkey)
-            _limit(peer, 0.0)
-        except BaseException:
-            connection.close()
-            raise
-    return connection
-
-
-@dataclass(frozen=True)
-class SlotAccess:
-    """How a Spark task reaches the slots of an attempt."""
-
-    addresses: tuple[Address, ...]
-    """By slot."""
-    credentials: Credentials
-    connect_seconds: float
-    """For a slot to answer: one that is stopped for a while is not given up."""
-
-    def connect(self, slot: int) -> Connection:
-        """A connection to a slot."""
-        return connect(self.addresses[slot], self.credentials, self.connect_seconds)
-
-
-class ConnectionListener:
-    """Accepts the connections of those who know the key."""
-
-    def __init__(
-        self,
-        address: Address,
-        credentials: Credentials,
-        take: Callable[[Connection], None],
-        handshake_seconds: float = GREETING_SECONDS,
-        most_waiting: int = MOST_WAITING,
-    ) -> None:
-        self._credentials = credentials
-        self._take = take
-        listening = socket.socket(_family(address), socket.SOCK_STREAM)
-        try:
-            listening.bind(address)
-            listening.listen(_BACKLOG)
-        except OSError:
-            listening.close()
-            raise
-        self.address: Address = listening.getsockname()
-        self._reception = Reception(listening, self._greet, self._let_in, handshake_seconds, most_waiting)
-
-    def serve(self) -> None:
-        """Gives each connection to `take`, on a thread of its own, until the listener is closed."""
-        self._reception.serve()
-
-    def close(self) -> None:
-        """Accepts nobody any more."""
-        self._reception.close()
-
-    def _greet(self, peer: socket.socket) -> Connection:
-        credentials = self._credentials
-        connection = _prepared(peer)
-        try:
-            if credentials.certificate is not None and peer.family != socket.AF_UNIX:
-                from flintstream.runtime.slot.tls import server_tls
-
-                assert credentials.private_key is not None
-                connection = server_tls(connection, credentials.certificate, credentials.private_key)
-            deliver_challenge(connection, credentials.authkey)
-            answer_challenge(connection, credentials.authkey)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _let_in(self, peer: socket.socket, connection: Connection) -> None:
-        peer.close()
-        self._take(connection)
+    def buffered(self) -> bool:
+        """Whether bytes have been received that nobody has read: waiting for the descriptor would not find them."""
+        return False
 
 
 def received(connection: Connection) -> Iterator[Any]:
     """The next message, and those behind it that have come with it, which waiting for the descriptor would not find."""
     yield connection.recv()
-    while getattr(connection, "buffered", False):
+    while connection.poll(0):
         yield connection.recv()
 
 
@@ -192,23 +63,7 @@ def notice_silence(connection: Connection) -> None:
             duplicate.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MILLISECONDS)
 
 
-def _prepared(peer: socket.socket) -> Connection:
+def connection_over(peer: socket.socket) -> JobConnection:
     """A connection over a socket, which may be closed then, and is kept alive."""
     keep_alive(peer)
-    return Connection(os.dup(peer.fileno()))
-
-
-def _limit(peer: socket.socket, seconds: float) -> None:
-    """How long connecting, sending and receiving may take; 0 for no limit. Not a time-out of Python's, which would make the
-    descriptor a non-blocking one."""
-    value = _TIMEVAL.pack(int(seconds), int(seconds % 1 * 1_000_000))
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
-
-
-def _family(address: Address) -> socket.AddressFamily:
-    return socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
-
-
-def _named(address: Address) -> str:
-    return address if isinstance(address, str) else f"{address[0]}:{address[1]}"
+    return JobConnection(os.dup(peer.fileno()))

@@ -26,23 +26,21 @@ from flintstream.runtime.output import Output
 from flintstream.runtime.services import SlotServices
 from flintstream.runtime.slot.key_grouping import KeyGrouping
 from flintstream.runtime.slot.protocol import SourceWork
+from flintstream.runtime.slot.transport import Outlet
 from flintstream.runtime.slot.writers import Writer, make_writer
 from flintstream.runtime.state.backend import KeyedStateBackend
 from flintstream.runtime.state.heap import HeapKeyedStateBackend
 from flintstream.runtime.time.valve import InputWatermarks
 
-EmitRow = Callable[[int, int, int, int, int, bytes], None]
-"""Takes a row of the exchange: slot, vertex, input, channel, sequence number, block."""
-
 
 class Task:
     """A subtask: the chain's operators, the watermarks of its channels, the writers of its edges.
 
-    All of it runs on the slot's processing thread. `emit` receives the blocks it produces.
+    All of it runs on the slot's processing thread. `outlet` takes the blocks that it sends.
     """
 
     def __init__(
-        self, vertex: VertexDeployment, subtask: int, job: JobInfo, services: SlotServices, emit: EmitRow
+        self, vertex: VertexDeployment, subtask: int, job: JobInfo, services: SlotServices, outlet: Outlet
     ) -> None:
         self.vertex = vertex
         self.subtask = subtask
@@ -51,7 +49,7 @@ class Task:
         self.accumulators: dict[str, Accumulator[Any, Any]] = {}
         self._job = job
         self._services = services
-        self._emit = emit
+        self.outlet = outlet
         self._writers: list[Writer] = []
         self._sequences: list[list[int]] = []
         self._outputs: dict[int, Output] = {}
@@ -153,7 +151,7 @@ class Task:
         def send(target: int, data: bytes) -> None:
             number = sequence[target]
             sequence[target] = number + 1
-            self._emit(edge.target_slots[target], edge.target_vertex, edge.input_index, channel, number, data)
+            self.outlet(edge.target_slots[target], edge.target_vertex, edge.input_index, channel, number, data)
 
         return send
 

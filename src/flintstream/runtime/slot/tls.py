@@ -11,10 +11,12 @@ from functools import lru_cache
 from multiprocessing.connection import Connection
 from typing import Any
 
+from flintstream.runtime.slot.connections import JobConnection
+
 _CHUNK = 1 << 18
 
 
-class TlsConnection(Connection):
+class TlsConnection(JobConnection):
     """Takes over a connection, and encrypts what goes over it. One thread may send while another receives.
 
     OpenSSL lets one thread at a time near a session. A session works on memory only, under a lock, and waiting for the

@@ -22,9 +22,9 @@ from flintstream.runtime.checkpoint.uploads import SlotSnapshot, Uploads
 from flintstream.runtime.operators.stateless import MapOperator
 from flintstream.runtime.slot import activity as module
 from flintstream.runtime.slot.activity import ActivityMonitor
-from flintstream.runtime.slot.connections import Credentials
+from flintstream.runtime.slot.handshake import Credentials
+from flintstream.runtime.slot.process import SlotProcess, SlotSpec
 from flintstream.runtime.slot.protocol import Request
-from flintstream.runtime.slot.slot import Slot, SlotSpec
 from flintstream.testing import OneInputOperatorHarness
 
 
@@ -129,7 +129,7 @@ def test_a_snapshot_that_is_not_stored_is_told_with_where_it_hangs(monkeypatch):
 
 
 def test_nothing_of_a_call_stays_although_somebody_has_looked_at_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(Slot, "_listen_to_driver", lambda slot: None)
+    monkeypatch.setattr(SlotProcess, "_listen_to_driver", lambda slot: None)
     begun, done = threading.Event(), threading.Event()
 
     def call(state: Any) -> None:
@@ -142,28 +142,28 @@ def test_nothing_of_a_call_stays_although_somebody_has_looked_at_it(monkeypatch,
     replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
     control: Any = SimpleNamespace(send=replies.put)
     spec = SlotSpec(0, "f" * 32, 0, str(tmp_path / "driver"), Credentials(b"a key"), None)
-    slots: queue.SimpleQueue[Slot] = queue.SimpleQueue()
+    slots: queue.SimpleQueue[SlotProcess] = queue.SimpleQueue()
 
     def run() -> None:
-        slot = Slot(spec, control, str(tmp_path))
+        slot = SlotProcess(spec, control, str(tmp_path))
         slot._calls = {"deploy": call, "release": lambda: None}
         slots.put(slot)
-        with suppress(TypeError):
+        with suppress(AttributeError):
             slot.run()
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     slot, state = slots.get(timeout=60), State()
     seen = weakref.ref(state)
-    slot._work.put(Request(1, "deploy", {"state": state}))
+    slot.put(Request(1, "deploy", {"state": state}))
     del state
     assert begun.wait(60)
     assert slot._activity.look().work == "deploy"
     done.set()
-    slot._work.put(Request(2, "release"))
+    slot.put(Request(2, "release"))
     assert [replies.get(timeout=60).number for _ in range(2)] == [1, 2]
     wait_for(lambda: seen() is None)
-    slot._work.put(None)  # Nothing that a slot can do: its thread ends.
+    slot.put(None)  # Nothing that a slot can do: its thread ends.
     thread.join(60)
 
 

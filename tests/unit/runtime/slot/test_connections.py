@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from flintstream.runtime.slot import connections
-from flintstream.runtime.slot.connections import Address, ConnectionListener, Credentials, connect, hang_up, keep_alive
+from flintstream.runtime.slot import handshake
+from flintstream.runtime.slot.connections import Address, hang_up, keep_alive
+from flintstream.runtime.slot.handshake import ConnectionListener, Credentials, connect
 
 LONG = 30.0
 CREDENTIALS = Credentials(b"k" * 32)
@@ -178,7 +179,7 @@ def test_connecting_to_somebody_who_never_answers_ends(tmp_path):
 
 def test_whoever_is_hung_up_on_in_a_handshake_tries_again(listen, monkeypatch):
     listening = listen()
-    answered = connections.answer_challenge
+    answered = handshake.answer_challenge
     hangups = iter([EOFError(), ConnectionResetError()])
 
     def answer(connection: Connection, key: bytes) -> None:
@@ -187,7 +188,7 @@ def test_whoever_is_hung_up_on_in_a_handshake_tries_again(listen, monkeypatch):
             raise error
         answered(connection, key)
 
-    monkeypatch.setattr(connections, "answer_challenge", answer)
+    monkeypatch.setattr(handshake, "answer_challenge", answer)
     connect(listening.address, CREDENTIALS).close()
     assert next(hangups, None) is None
 

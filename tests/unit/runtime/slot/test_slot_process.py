@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from flintstream.runtime.slot.connections import ConnectionListener, Credentials
+from flintstream.runtime.slot.handshake import ConnectionListener, Credentials
+from flintstream.runtime.slot.process import SlotSpec
 from flintstream.runtime.slot.protocol import LOOK, Registration, Request
-from flintstream.runtime.slot.slot import SlotSpec
 
-COMMAND = [sys.executable, "-c", "from flintstream.runtime.slot.slot import main; main()"]
+COMMAND = [sys.executable, "-c", "from flintstream.runtime.slot.process import main; main()"]
 
 
 class Driver:

@@ -16,7 +16,8 @@ from queue import SimpleQueue
 import pytest
 from tests.forwarder import Forwarder
 
-from flintstream.runtime.slot.connections import ConnectionListener, Credentials, connect, received
+from flintstream.runtime.slot.connections import received
+from flintstream.runtime.slot.handshake import ConnectionListener, Credentials, connect
 from flintstream.runtime.slot.tls import TlsConnection
 from flintstream.spark.encryption import new_credentials
 

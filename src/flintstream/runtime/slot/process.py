@@ -1,0 +1,397 @@
+"""SlotProcess: the long-lived process of a slot.
+
+One thread listens to the driver, and tells it at any time what the slot does. One accepts the connections of Spark tasks;
+each says what it wants on a thread of its own. The main one, the processing thread, does everything else: it reads from
+all connections that it serves, whichever has something, and does one thing after the other.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import selectors
+import shutil
+import socket
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any
+
+from flintstream.common.owned_directories import owned_directory
+from flintstream.common.processes import Process
+from flintstream.runtime.checkpoint.pieces import RestoredOperators
+from flintstream.runtime.context import JobInfo
+from flintstream.runtime.detach import set_object_reuse
+from flintstream.runtime.faults import Fault, UserCodeError, engine_fault
+from flintstream.runtime.operators.source import SourceHead
+from flintstream.runtime.slot.activity import ActivityMonitor
+from flintstream.runtime.slot.connections import Address, JobConnection, notice_silence, received
+from flintstream.runtime.slot.fence import EnteredTwice, Refused
+from flintstream.runtime.slot.garbage import GarbageCollection
+from flintstream.runtime.slot.handshake import ConnectionListener, Credentials, connect
+from flintstream.runtime.slot.protocol import (
+    ASKING_SOURCES,
+    DONE,
+    END,
+    FAILED,
+    INPUT,
+    LOOK,
+    OUTPUT,
+    PASS_ON,
+    ROW_HEADER,
+    EpochReport,
+    ReadSpool,
+    Registration,
+    Reply,
+    Request,
+)
+from flintstream.runtime.slot.slot import LevelInlet, Slot
+from flintstream.runtime.slot.user_code import UserCode
+
+POLL_SECONDS = 0.05
+"""How often a source that cannot tell when it has data is asked while the job is idle."""
+_GRACE_SECONDS = 10.0
+_HELLO_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class SlotSpec:
+    """What a slot is told when it is started."""
+
+    slot: int
+    job_id: str
+    attempt: int
+    driver: Address
+    credentials: Credentials
+    directory: str | None
+    """Where the slot may put its socket and files; None where the driver is on another machine."""
+    connect_seconds: float = 300.0
+    """For the driver to answer the slot's first call: one that is stopped for a while, by Control-Z say, loses no slot."""
+    heartbeat_timeout: float = 600.0
+    """A slot that has heard nothing of a driver on another machine for so long ends."""
+
+
+class TaskConnectionLost(BaseException):
+    """The Spark task on the other side has gone. Not an Exception: no user code may catch it."""
+
+
+class SlotProcess:
+    """See the module. Made, and run, by the processing thread."""
+
+    def __init__(self, spec: SlotSpec, control: Connection, directory: str) -> None:
+        self._spec = spec
+        self._control = control
+        self._control_lock = threading.Lock()
+        self._directory = directory
+        self._slot = Slot(spec.slot, spec.job_id, spec.attempt, self._tell, directory)
+        self._activity = ActivityMonitor()
+        self._garbage = GarbageCollection()
+        self._requests: deque[Any] = deque()
+        self._arrivals: deque[tuple[Any, JobConnection]] = deque()
+        self._inlets: dict[JobConnection, LevelInlet] = {}
+        """The levels that are being processed, each for the Spark task at the other end of a connection."""
+        self._readable: list[JobConnection] = []
+        self._woken, self._waker = socket.socketpair()
+        self._waker.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._calls: dict[str, Callable[..., Any]] = {
+            "deploy": self._deploy,
+            "begin_epoch": self._slot.begin_epoch,
+            "end_epoch": self._end_epoch,
+            "snapshot": self._slot.snapshot,
+            "checkpoint_complete": self._slot.checkpoint_complete,
+            "checkpoint_aborted": self._slot.checkpoint_aborted,
+            "staged": self._slot.staged,
+            "fetch": self._slot.fetch,
+            "release": self._slot.release,
+            "close": self._close,
+        }
+
+    # --- from other threads ---
+
+    def take(self, connection: JobConnection) -> None:
+        """Takes in a Spark task; the processing thread serves it when its turn comes."""
+        try:
+            # Nobody else waits for a task that says nothing: this thread is its own.
+            if not connection.poll(_HELLO_SECONDS):
+                raise TimeoutError(f"a Spark task has not said within {_HELLO_SECONDS:g} s what it wants")
+            hello = connection.recv()
+        except (EOFError, OSError):
+            connection.close()  # Spark knows, and tells the driver.
+        else:
+            self._arrivals.append((hello, connection))
+            self._wake()
+
+    def put(self, request: Any) -> None:
+        """Takes in a call of the driver; it is carried out when no level is being processed."""
+        self._requests.append(request)
+        self._wake()
+
+    def _wake(self) -> None:
+        try:
+            self._waker.send(b"!")
+        except BlockingIOError:
+            pass  # It is about to wake up.
+
+    def _listen_to_driver(self) -> None:
+        try:
+            while self._driver_is_there():
+                for message in received(self._control):
+                    if isinstance(message, Request) and message.call == LOOK:
+                        self._tell_activity(message)
+                    else:
+                        self.put(message)
+        except (EOFError, OSError):
+            pass  # The driver has hung up, or is dead.
+        except BaseException as error:  # A call that cannot be unpickled here: a class of the user's is missing.
+            self._slot.fail(engine_fault(error))
+        finally:
+            # Nothing here may outlive the driver's word, least of all threads of user code; one of them may hold a stream.
+            threading.Timer(_GRACE_SECONDS, os._exit, [0]).start()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self._remove_files()
+            os._exit(0)
+
+    def _tell_activity(self, request: Request) -> None:
+        try:
+            reply = Reply(request.number, self._activity.look(self._slot.uploads.since))
+        except Exception as error:  # Whatever is on that stack: this thread must go on.
+            reply = Reply(request.number, fault=engine_fault(error))
+        self._tell(reply)
+
+    def _driver_is_there(self) -> bool:
+        """Waits for the next word of the driver; false if there is none for too long.
+
+        On this machine a connection ends with its process; one from another machine may fall silent without an end.
+        """
+        if isinstance(self._spec.driver, str):
+            return True
+        # Should native code hold the interpreter until then, this thread cannot act; the one behind this call can.
+        faulthandler.dump_traceback_later(self._spec.heartbeat_timeout + _GRACE_SECONDS, exit=True)
+        return self._control.poll(self._spec.heartbeat_timeout)
+
+    def _remove_files(self) -> None:
+        """Removes this slot's files; the last slot of a driver that was killed removes what is left of the driver's."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+        if isinstance(self._spec.driver, str) and self._spec.directory is not None:
+            left = os.listdir(self._spec.directory) if os.path.isdir(self._spec.directory) else []
+            # Beside the driver's socket, the shells of slots that have ended before leave their exit status.
+            if all(name == os.path.basename(self._spec.driver) or name.startswith("exit-") for name in left):
+                shutil.rmtree(self._spec.directory, ignore_errors=True)
+
+    def _tell(self, message: Any) -> None:
+        with self._control_lock:
+            self._control.send(message)
+
+    # --- the processing thread ---
+
+    def run(self) -> None:
+        """The processing thread: works until the driver hangs up, at which the process ends."""
+        threading.Thread(target=self._listen_to_driver, name="control", daemon=True).start()
+        try:
+            while True:
+                self._do_next()
+        except BaseException as error:
+            self._slot.fail(engine_fault(error))
+            raise
+
+    def _do_next(self) -> None:
+        # In a frame of its own, which ends with it: before Python 3.13 whoever looks at the variables of a frame leaves a
+        # copy of them there, and what a slot was told to restore would stay for good.
+        self._next_step()()
+        if not self._inlets:
+            self._activity.end()
+
+    def _next_step(self) -> Callable[[], None]:
+        """Waits for something to do."""
+        while True:
+            if self._arrivals:
+                return partial(self._serve, *self._arrivals.popleft())
+            if self._readable:
+                return partial(self._go_on, self._readable.pop())
+            if self._requests and not self._inlets:
+                return partial(self._answer, self._requests.popleft())
+            pollable = [] if self._inlets else self._slot.pollable
+            ready = self._selector.select(POLL_SECONDS if pollable else None)
+            if not ready:
+                self._poll(pollable)
+            for key, _ in ready:
+                if key.fileobj is self._woken:
+                    self._woken.recv(4096)
+                else:
+                    self._readable.append(key.data)
+
+    def _poll(self, sources: list[SourceHead]) -> None:
+        self._activity.begin(ASKING_SOURCES)
+        try:
+            if any([head.poll() for head in sources]):
+                self._slot.notify_data()
+        except Exception as error:
+            self._slot.fail(engine_fault(error))
+        self._activity.end()
+
+    # --- calls of the driver ---
+
+    def _answer(self, request: Request) -> None:
+        """Carries out a call of the driver."""
+        self._activity.begin(request.call)
+        try:
+            reply = Reply(request.number, self._calls[request.call](**request.arguments))
+        except Exception as error:
+            reply = Reply(request.number, fault=engine_fault(error))
+        self._tell(reply)
+
+    def _deploy(
+        self, job: JobInfo, user_code: UserCode, operators: bytes, restored: RestoredOperators | None = None
+    ) -> None:
+        user_code.install(self._directory)
+        set_object_reuse(job.object_reuse)
+        self._slot.deploy(user_code.localised(job, self._directory), operators, restored)
+        self._garbage.begin()
+
+    def _end_epoch(self) -> EpochReport:
+        self._garbage.epoch_done()
+        return self._slot.end_epoch()
+
+    def _close(self) -> EpochReport:
+        report = self._slot.close()
+        self._garbage.epoch_done()
+        return report
+
+    # --- Spark tasks ---
+
+    def _serve(self, hello: Any, connection: JobConnection) -> None:
+        """Lets a Spark task in: one that feeds a level, or one that reads a spool."""
+        with self._failures_told(connection):
+            if isinstance(hello, ReadSpool):
+                self._give_spool(hello.spool, connection)
+                return
+            inlet = self._slot.enter(hello, partial(_send_row, connection))
+            if not self._inlets:
+                self._activity.begin(f"processing epoch {hello.epoch}")
+            self._inlets[connection] = inlet
+            self._selector.register(connection, selectors.EVENT_READ, connection)
+            connection.send_bytes(DONE)  # Welcome: the hello is accepted.
+
+    def _go_on(self, connection: JobConnection) -> None:
+        """Takes what has come from a Spark task that feeds a level."""
+        with self._failures_told(connection):
+            inlet = self._inlets[connection]
+            going_on = self._take(connection.recv_bytes(), inlet, connection)
+            while going_on and connection.buffered:
+                going_on = self._take(connection.recv_bytes(), inlet, connection)
+            if not going_on:
+                connection.send_bytes(DONE)
+                self._hang_up(connection)
+
+    def _take(self, frame: bytes, inlet: LevelInlet, connection: JobConnection) -> bool:
+        """Takes a frame; false if it was the last one."""
+        kind = frame[:1]
+        if kind == INPUT:
+            _, _, vertex, input_index, channel, _ = ROW_HEADER.unpack_from(frame)
+            inlet.receive(vertex, input_index, channel, memoryview(frame)[ROW_HEADER.size :])
+        elif kind == PASS_ON:
+            _send(connection, OUTPUT + frame[1:])
+        elif kind == END:
+            inlet.mark_all()
+            return False
+        return True
+
+    def _give_spool(self, spool: str, connection: JobConnection) -> None:
+        """Streams the pages of a spool to a Spark task; they stay, so that it may come again."""
+        for page in range(self._slot.pages(spool)):
+            connection.send_bytes(OUTPUT + self._slot.fetch(spool, page))
+        connection.send_bytes(DONE)
+        self._hang_up(connection)
+
+    @contextmanager
+    def _failures_told(self, connection: JobConnection) -> Iterator[None]:
+        """Tells what fails while a Spark task is served to the driver and to the task, and hangs up on the task."""
+        try:
+            yield
+            return
+        except EnteredTwice as refusal:
+            self._slot.fail(Fault(None, None, None, str(refusal), str(refusal)))
+            answer = str(refusal)
+        except Refused as refusal:
+            answer = str(refusal)
+        except UserCodeError as error:
+            self._slot.fail(error.fault)
+            answer = error.fault.summary
+        except (EOFError, OSError, TaskConnectionLost) as error:
+            lost = f"the Spark task of epoch {self._slot.fence.epoch} went away"
+            self._slot.fail(Fault(None, None, None, repr(error), lost))
+            answer = lost
+        except Exception as error:
+            self._slot.fail(engine_fault(error))
+            answer = repr(error)
+        try:
+            connection.send_bytes(FAILED + answer.encode())
+        except OSError:
+            pass  # Gone.
+        self._hang_up(connection)
+
+    def _hang_up(self, connection: JobConnection) -> None:
+        if self._inlets.pop(connection, None) is not None:
+            self._selector.unregister(connection)
+        connection.close()
+
+
+def _send_row(
+    connection: Connection, slot: int, vertex: int, input_index: int, channel: int, number: int, block: bytes
+) -> None:
+    _send(connection, ROW_HEADER.pack(OUTPUT, slot, vertex, input_index, channel, number) + block)
+
+
+def _send(connection: Connection, frame: bytes) -> None:
+    try:
+        connection.send_bytes(frame)
+    except OSError as error:
+        raise TaskConnectionLost(str(error)) from error
+
+
+def main() -> None:
+    """The slot's process: reads its SlotSpec from standard input."""
+    import tempfile
+
+    spec: SlotSpec = pickle.load(sys.stdin.buffer)
+    if spec.directory is not None and os.path.isdir(spec.directory):
+        directory = tempfile.mkdtemp(prefix=f"slot-{spec.slot}-", dir=spec.directory)
+    else:
+        directory = str(owned_directory(prefix="flint-slot-"))
+    try:
+        try:
+            control = connect(spec.driver, spec.credentials, spec.connect_seconds)
+        except (FileNotFoundError, ConnectionRefusedError):
+            if isinstance(spec.driver, str):
+                return  # The driver has closed its socket: the attempt is over, and nobody waits for this slot.
+            raise
+        notice_silence(control)
+        slot = SlotProcess(spec, control, directory)
+        own = os.path.join(directory, "s") if isinstance(spec.driver, str) else (_own_address(spec.driver), 0)
+        listener = ConnectionListener(own, spec.credentials, slot.take)
+        threading.Thread(target=listener.serve, name="accept", daemon=True).start()
+        control.send(Registration(spec.slot, Process.of(os.getpid()), socket.gethostname(), listener.address))
+        slot.run()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _own_address(driver: tuple[str, int]) -> str:
+    """The address of this machine from which the driver is reached."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(driver)
+        host: str = probe.getsockname()[0]
+        return host
+
+
+if __name__ == "__main__":
+    main()
