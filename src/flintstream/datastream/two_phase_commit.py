@@ -123,7 +123,7 @@ class TwoPhaseCommitSinkFunction(RichSinkFunction):
 
     def pending_transactions(self) -> dict[int, Any]:
         """The transactions that wait for their checkpoint, by its id."""
-        return {checkpoint: pending.handle for checkpoint, pending in self.transactions.pending.items()}
+        return {checkpoint: transaction.handle for checkpoint, transaction in self.transactions.pending}
 
     # --- settings ---
 

@@ -52,7 +52,7 @@ def _guarantee(source: StreamNode, sink: StreamNode, checkpointing: bool) -> Gua
         return Guarantee(*names, Delivery.AT_MOST_ONCE, "no checkpoints")
     if not _replayable(source):
         return Guarantee(*names, Delivery.AT_MOST_ONCE, "the source cannot be read again")
-    if getattr(sink.operator, "exactly_once", False) or getattr(sink.operator, "commits", False):
+    if getattr(sink.operator, "exactly_once", False) or sink.operator.commits:
         return Guarantee(*names, Delivery.EXACTLY_ONCE)
     return Guarantee(*names, Delivery.AT_LEAST_ONCE, getattr(sink.operator, "repeats", "the sink writes at once"))
 

@@ -86,7 +86,7 @@ class JobAttempt:
         self._writers = [
             node.operator for node in graph.job_graph.nodes.values() if isinstance(node.operator, SparkWriterOperator)
         ]
-        self._commits = any(getattr(node.operator, "commits", False) for node in graph.job_graph.nodes.values())
+        self._commits = any(node.operator.commits for node in graph.job_graph.nodes.values())
         self._sizer = EpochSizer(settings.epoch_seconds)
         self.epoch = 0
         self._draining = False

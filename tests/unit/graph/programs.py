@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from flintstream.graph import (
@@ -20,6 +21,12 @@ from flintstream.graph import (
     TwoInputTransformation,
     build_job_graph,
 )
+from flintstream.runtime.operators.base import Operator
+
+
+@dataclass
+class AnyOperator(Operator):
+    """Stands for what the API would place; one is as good as another."""
 
 
 def first(value: Any) -> Any:
@@ -33,19 +40,19 @@ def _set(transformation: Any, settings: dict[str, Any]) -> Any:
 
 
 def source(name: str = "Numbers", **settings: Any) -> Transformation:
-    return _set(SourceTransformation(name, None, f"description of {name}", bounded=True), settings)
+    return _set(SourceTransformation(name, AnyOperator(), f"description of {name}", bounded=True), settings)
 
 
 def op(input: Transformation, name: str = "Map", **settings: Any) -> Transformation:
-    return _set(OneInputTransformation(input, name, None), settings)
+    return _set(OneInputTransformation(input, name, AnyOperator()), settings)
 
 
 def co_op(left: Transformation, right: Transformation, name: str = "Co-Map", **settings: Any) -> Transformation:
-    return _set(TwoInputTransformation(left, right, name, None), settings)
+    return _set(TwoInputTransformation(left, right, name, AnyOperator()), settings)
 
 
 def sink(input: Transformation, name: str = "Print to Std. Out", **settings: Any) -> Transformation:
-    return _set(SinkTransformation(input, name, None), settings)
+    return _set(SinkTransformation(input, name, AnyOperator()), settings)
 
 
 def by(input: Transformation, partitioner: StreamPartitioner) -> Transformation:
