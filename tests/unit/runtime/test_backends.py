@@ -32,9 +32,9 @@ from flintstream.datastream.state import (
 from flintstream.runtime.checkpoint.snapshot import restore_snapshots, take_snapshot
 from flintstream.runtime.state.backend import KeyedStateBackend
 from flintstream.runtime.state.operator_state import OperatorStateBackend
-from flintstream.runtime.state.rocksdb import parted as rocksdb_parted
-from flintstream.runtime.state.rocksdb import parts as rocksdb_parts
+from flintstream.runtime.state.rocksdb import segments as rocksdb_segments
 from flintstream.runtime.state.rocksdb.backend import RocksDBKeyedStateBackend
+from flintstream.runtime.state.rocksdb.collections import CollectionTable
 from flintstream.runtime.state.rocksdb.options import RocksDBOptions
 from flintstream.testing.backends import HASHMAP, ROCKSDB, make_backend
 
@@ -161,14 +161,14 @@ blocks = st.lists(
 
 @contextmanager
 def sizes(tiny: bool) -> Iterator[None]:
-    """Lets RocksDB store maps and lists in parts from two entries on, with the smallest caches, if they are to be tiny."""
+    """With tiny sizes, RocksDB stores maps and lists in segments from two entries on, with the smallest caches."""
     with pytest.MonkeyPatch.context() as patch:
         if tiny:
-            patch.setattr(rocksdb_parted.PartedTable, "most_entries", 1)
-            patch.setattr(rocksdb_parted.PartedTable, "most_bytes", 0)
+            patch.setattr(CollectionTable, "most_entries", 1)
+            patch.setattr(CollectionTable, "most_bytes", 0)
             for name in ("_CHUNK", "_ELEMENTS", "_FEW"):
-                patch.setattr(rocksdb_parts, name, 2)
-            patch.setattr(rocksdb_parts, "_LOOK_EVERY", 1)
+                patch.setattr(rocksdb_segments, name, 2)
+            patch.setattr(rocksdb_segments, "_CHECK_EVERY", 1)
         yield
 
 

@@ -22,8 +22,8 @@ from flintstream.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from flintstream.runtime.state.rocksdb import parts as rocksdb_parts
-from flintstream.runtime.state.rocksdb.parted import PartedTable
+from flintstream.runtime.state.rocksdb import segments as rocksdb_segments
+from flintstream.runtime.state.rocksdb.collections import CollectionTable
 from flintstream.testing import OneInputOperatorHarness, OperatorHarness
 from flintstream.testing.backends import make_backend
 
@@ -675,11 +675,11 @@ timed_calls = st.lists(
 def test_a_large_map_expires_as_a_small_one_does(reading: bool, shows: bool, calls: list[tuple[str, str, int]]) -> None:
     small, large = (Clocked("map", config(reading, shows)) for _ in range(2))
     table = large.backend.table("s")
-    if isinstance(table, PartedTable):
+    if isinstance(table, CollectionTable):
         table.most_entries = table.most_bytes = 0
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_CHUNK", "_FEW"):
-            patch.setattr(rocksdb_parts, name, 1)
+            patch.setattr(rocksdb_segments, name, 1)
         for call, key, number in calls:
             results = []
             for clocked in (small, large):
@@ -694,7 +694,7 @@ def test_a_large_map_expires_as_a_small_one_does(reading: bool, shows: bool, cal
                     results.append(getattr(state, call)())
                 elif call == "wait":
                     clocked.now += number
-                elif isinstance(table, PartedTable):
+                elif isinstance(table, CollectionTable):
                     table.evict(1.0)
             assert results[:1] == results[1:]
         assert dict(small.backend.table("s").items()) == dict(large.backend.table("s").items())

@@ -23,16 +23,16 @@ from flintstream.runtime.state.rocksdb.checkpoint import (
     take_files,
 )
 from flintstream.runtime.state.rocksdb.codec import EntryCodec, KeyCodec
-from flintstream.runtime.state.rocksdb.options import RocksDBOptions
-from flintstream.runtime.state.rocksdb.parted import PartedTable
-from flintstream.runtime.state.rocksdb.store import SlotMemory, Store, slot_memory
-from flintstream.runtime.state.rocksdb.table import CachedTable
-from flintstream.runtime.state.rocksdb.views import (
+from flintstream.runtime.state.rocksdb.collections import (
+    CollectionTable,
     RocksDBListState,
     RocksDBMapState,
     RocksDBTtlListState,
     RocksDBTtlMapState,
 )
+from flintstream.runtime.state.rocksdb.options import RocksDBOptions
+from flintstream.runtime.state.rocksdb.store import SlotMemory, Store, slot_memory
+from flintstream.runtime.state.rocksdb.table import CachedTable
 from flintstream.runtime.state.ttl import IncrementalCleanup
 
 _ANY = Types.PICKLED_BYTE_ARRAY()
@@ -103,7 +103,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         keys = KeyCodec(number, self.max_parallelism)
         codec = self._codec(name)
         if codec.kind in ("list", "map"):
-            return PartedTable(place, self._store, keys, self.key_groups, codec, stored, self._make_room)
+            return CollectionTable(place, self._store, keys, self.key_groups, codec, stored, self._make_room)
         return CachedTable(place, self._store, keys, self.key_groups, codec, stored)
 
     def _codec(self, name: str) -> EntryCodec:

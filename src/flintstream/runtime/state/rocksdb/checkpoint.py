@@ -17,8 +17,8 @@ from flintstream.runtime.state.rocksdb.codec import (
     EntryCodec,
     decode_key,
     group_prefix,
-    is_in_parts,
-    parts_of_state,
+    is_segmented,
+    segments_of_state,
     state_prefix,
 )
 from flintstream.runtime.state.rocksdb.store import Store
@@ -110,12 +110,12 @@ def copy_groups(
         for group in groups:
             old, new = state_prefix(group, number), state_prefix(group, into.numbers[name])
             for pairs in _chunks(source, old):
-                whole = [pair for pair in pairs if not is_in_parts(pair[1])]
+                whole = [pair for pair in pairs if not is_segmented(pair[1])]
                 keys = [decode_key(*pair) for pair in whole] if before != now else []
                 _copy(_recoded(whole, keys, before, now), target, new)
-                _copy([pair for pair in pairs if is_in_parts(pair[1])], target, new)
-            for pairs in _chunks(source, parts_of_state(old)):
-                _copy(_recoded(pairs, [0] * len(pairs), before, now), target, parts_of_state(new))
+                _copy([pair for pair in pairs if is_segmented(pair[1])], target, new)
+            for pairs in _chunks(source, segments_of_state(old)):
+                _copy(_recoded(pairs, [0] * len(pairs), before, now), target, segments_of_state(new))
 
 
 def _chunks(source: Store, prefix: bytes) -> Iterator[_Pairs]:

@@ -7,11 +7,11 @@ A stored value is the entry as its type's serialiser writes it, then the times o
 cannot be told from its canonical bytes alone (which are the same for 1 and True, or for a named tuple and a tuple), the key
 pickled; a bit of the last byte says whether it is there. What reads an entry ignores what follows it, so nothing is cut off.
 
-A large map or list is stored in parts: an entry of the map, or some elements of the list. Another bit of the last byte says
-so, and in place of the entry are two numbers, how many entries or elements there are and the number of the next part. The
-stored key of a part is the key group, the number of the state with its first bit set, the length of the key's canonical
-bytes (four bytes), these, and what tells the part: so the parts of a key are a range. Its value is written as a map or list
-of what is in the part.
+A large map or list is stored in segments: one entry of the map, or some elements of the list. Another bit of the last byte
+says so, and in place of the entry is a header of two numbers: how many entries or elements there are, and the number of the
+next segment. The stored key of a segment is the key group, the number of the state with its first bit set, the length of the
+key's canonical bytes (four bytes), these, and then the map key's canonical bytes or the number of the segment in the list
+(eight bytes): so the segments of a key are a range. The value of a segment is written as a small map or list is.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _FEW = 8
 _MARSHALLED = frozenset((int, str))
 _TELLING = frozenset((int, str, bytes))
 _NO_KEY, _WITH_KEY = b"\0", b"\1"
-_KEY_BIT, _PARTS_BIT = 1, 2
-_NUMBERS = struct.Struct(">QQ")
+_KEY_BIT, _SEGMENTS_BIT = 1, 2
+_HEADER = struct.Struct(">QQ")
 _TIME = struct.Struct(">q")
 _LENGTH = struct.Struct(">I")
 
@@ -52,18 +52,18 @@ def state_prefix(group: int, state: int) -> bytes:
     return group_prefix(group) + state.to_bytes(2, "big")
 
 
-def parts_prefix(stored: bytes) -> bytes:
-    """What the stored keys of all parts under the stored key of a map or list begin with."""
-    return parts_of_state(stored[:PREFIX_BYTES]) + _LENGTH.pack(len(stored) - PREFIX_BYTES) + stored[PREFIX_BYTES:]
+def segments_of_key(stored: bytes) -> bytes:
+    """What the stored keys of all segments of a map or list begin with, from its stored key."""
+    return segments_of_state(stored[:PREFIX_BYTES]) + _LENGTH.pack(len(stored) - PREFIX_BYTES) + stored[PREFIX_BYTES:]
 
 
-def parts_of_state(prefix: bytes) -> bytes:
-    """What the stored keys of all parts begin with whose maps or lists begin with the prefix of a state in a group."""
+def segments_of_state(prefix: bytes) -> bytes:
+    """What the stored keys of all segments of a state in a key group begin with, from the prefix of that state."""
     return prefix[:2] + (int.from_bytes(prefix[2:], "big") | 0x8000).to_bytes(2, "big")
 
 
-def whole_key(stored: bytes) -> bytes:
-    """The stored key of the map or list that a part belongs to."""
+def owner_of_segment(stored: bytes) -> bytes:
+    """The stored key of the map or list that a segment belongs to."""
     start = PREFIX_BYTES + _LENGTH.size
     (length,) = _LENGTH.unpack_from(stored, PREFIX_BYTES)
     number = int.from_bytes(stored[2:PREFIX_BYTES], "big") & 0x7FFF
@@ -103,20 +103,20 @@ def decode_key(stored: bytes, value: bytes) -> Any:
     return pickle.loads(value[end - length : end])
 
 
-def is_in_parts(stored: bytes) -> bool:
-    """Whether a stored value stands for parts that are stored elsewhere."""
-    return bool(stored[-1] & _PARTS_BIT)
+def is_segmented(stored: bytes) -> bool:
+    """Whether a stored value is the header of segments."""
+    return bool(stored[-1] & _SEGMENTS_BIT)
 
 
-def encode_numbers(key: Any, count: int, following: int) -> bytes:
-    """The stored value of a map or list in parts."""
-    data = _NUMBERS.pack(count, following) + _key_part(key)
-    return data[:-1] + bytes((data[-1] | _PARTS_BIT,))
+def encode_header(key: Any, count: int, following: int) -> bytes:
+    """The stored value of a map or list in segments."""
+    data = _HEADER.pack(count, following) + _key_part(key)
+    return data[:-1] + bytes((data[-1] | _SEGMENTS_BIT,))
 
 
-def decode_numbers(stored: bytes) -> tuple[int, int]:
-    """What `encode_numbers` was given besides the key."""
-    count, following = _NUMBERS.unpack_from(stored)
+def decode_header(stored: bytes) -> tuple[int, int]:
+    """What `encode_header` was given besides the key."""
+    count, following = _HEADER.unpack_from(stored)
     return count, following
 
 

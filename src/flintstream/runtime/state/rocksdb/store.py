@@ -24,6 +24,8 @@ from flintstream.runtime.permissions import Permissions
 from flintstream.runtime.state.rocksdb.codec import after
 from flintstream.runtime.state.rocksdb.options import RocksDBOptions, database_options
 
+RawPairs = Iterable[tuple[bytes, bytes]]
+"""Stored keys and values."""
 _MANY = 1 << 16
 """Fewer keys are removed one by one: a range that was removed makes each reading slower until RocksDB has compacted it."""
 

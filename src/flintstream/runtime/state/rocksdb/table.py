@@ -16,6 +16,37 @@ from flintstream.runtime.state.rocksdb.store import Store
 
 _PROBES = 4
 
+Convert = Callable[[list[Any]], Iterable[Any]]
+"""From entries as they were to entries as they are now."""
+
+
+class Sweep:
+    """Goes through ranges of stored keys again and again, some keys at a time."""
+
+    def __init__(self, store: Callable[[], Store], prefixes: list[bytes]) -> None:
+        self._store = store
+        self._prefixes = prefixes
+        self._range = 0
+        self._start: bytes | None = None
+
+    def following(self, count: int) -> list[tuple[bytes, bytes]]:
+        """The next keys of a range, at most so many, with their values."""
+        pairs = list(islice(self._store().items(self._prefixes[self._range], self._start), count))
+        if len(pairs) < count:
+            self._range, self._start = (self._range + 1) % len(self._prefixes), None
+        else:
+            self._start = pairs[-1][0] + b"\0"
+        return pairs
+
+
+def converted(
+    raw: Iterator[tuple[bytes, bytes]], codec: EntryCodec, convert: Convert | None
+) -> Iterator[tuple[list[tuple[bytes, bytes]], list[Any]]]:
+    """What is stored, some of it at a time, and the entries that are to be there now."""
+    while pairs := list(islice(raw, CHUNK)):
+        entries = codec.decode([data for _, data in pairs])
+        yield pairs, entries if convert is None else list(convert(entries))
+
 
 class CachedTable(EntryCache, MutableMapping[Any, Any]):
     """The entries of one state.
@@ -30,12 +61,12 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
         self, place: str, store: Callable[[], Store], keys: KeyCodec, groups: range, codec: EntryCodec, stored: bool
     ) -> None:
         super().__init__(place, store, keys, codec, stored)
-        self._groups = groups
+        self._ranges = [keys.prefixes[group] for group in groups]
         self._average = AverageSize()
         self._wanted = True
         """Whether the last blocks used this table, so that fetching ahead is worth it."""
         self._probes: list[Any] = []
-        self._cleaned_to: tuple[int, bytes | None] = (0, None)
+        self._sweep = Sweep(store, self._ranges)
 
     # --- a block ---
 
@@ -105,7 +136,7 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
         if not self._stored:
             return iter(())
         store = self._store()
-        return chain.from_iterable(store.items(self._keys.prefixes[group]) for group in self._groups)
+        return chain.from_iterable(map(store.items, self._ranges))
 
     def _raw_whole(self) -> Iterator[tuple[bytes, bytes]]:
         """What is stored as one entry."""
@@ -136,41 +167,34 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
     def clear(self) -> None:
         self._live.clear()
         self._dirty.clear()
-        if self._stored:
-            for group in self._groups:
-                prefix = self._keys.prefixes[group]
-                self._store().remove_range(prefix, after(prefix))
-            self._stored = False
+        self._remove_ranges(self._ranges)
+        self._stored = False
+
+    def _remove_ranges(self, prefixes: list[bytes]) -> None:
+        for prefix in prefixes if self._stored else ():
+            self._store().remove_range(prefix, after(prefix))
 
     # --- other entries ---
 
-    def rewrite(self, codec: EntryCodec, convert: Callable[[list[Any]], Iterable[Any]] | None = None) -> None:
+    def rewrite(self, codec: EntryCodec, convert: Convert | None = None) -> None:
         """From now on entries are written in another way; converts those that there are."""
         if codec == self._codec and convert is None:
             return
         raw = self._raw_whole()
         before, self._codec = self._codec, codec
         self._live.clear()
-        while pairs := list(islice(raw, CHUNK)):
-            entries = before.decode([data for _, data in pairs])
-            changed = entries if convert is None else list(convert(entries))
-            self._put([decode_key(key, data) for key, data in pairs], changed)
+        for pairs, entries in converted(raw, before, convert):
+            self._put([decode_key(key, data) for key, data in pairs], entries)
 
     def clean(self, entries: int, oldest: int) -> None:
         """Looks at so many entries in RocksDB, further on each time, and removes those last used at `oldest` or before."""
         if not self._stored or not self._codec.expires:
             return
-        index, start = self._cleaned_to
-        prefix = self._keys.prefixes[self._groups[index]]
-        pairs = list(islice(self._store().items(prefix, start), entries))
+        pairs = self._sweep.following(entries)
         live, has_expired = self._live, self._has_expired
         expired = [key for key, data in pairs if has_expired(data, oldest) and decode_key(key, data) not in live]
         if expired:
             self._store().write({}, expired)
-        if len(pairs) < entries:
-            self._cleaned_to = ((index + 1) % len(self._groups), None)
-        else:
-            self._cleaned_to = (index, pairs[-1][0] + b"\0")
 
     def _has_expired(self, stored: bytes, oldest: int) -> bool:
         return self._codec.last_used(stored) <= oldest
