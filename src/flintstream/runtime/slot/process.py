@@ -51,7 +51,8 @@ from flintstream.runtime.slot.protocol import (
     Reply,
     Request,
 )
-from flintstream.runtime.slot.slot import LevelInlet, Slot
+from flintstream.runtime.slot.slot import Slot
+from flintstream.runtime.slot.transport import Inlet
 from flintstream.runtime.slot.user_code import UserCode
 
 POLL_SECONDS = 0.05
@@ -94,7 +95,7 @@ class SlotProcess:
         self._garbage = GarbageCollection()
         self._requests: deque[Any] = deque()
         self._arrivals: deque[tuple[Any, JobConnection]] = deque()
-        self._inlets: dict[JobConnection, LevelInlet] = {}
+        self._inlets: dict[JobConnection, Inlet] = {}
         """The levels that are being processed, each for the Spark task at the other end of a connection."""
         self._readable: list[JobConnection] = []
         self._woken, self._waker = socket.socketpair()
@@ -292,7 +293,7 @@ class SlotProcess:
                 connection.send_bytes(DONE)
                 self._hang_up(connection)
 
-    def _take(self, frame: bytes, inlet: LevelInlet, connection: JobConnection) -> bool:
+    def _take(self, frame: bytes, inlet: Inlet, connection: JobConnection) -> bool:
         """Takes a frame; false if it was the last one."""
         kind = frame[:1]
         if kind == INPUT:

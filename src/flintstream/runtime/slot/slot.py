@@ -25,7 +25,7 @@ from flintstream.runtime.slot.fence import Fence
 from flintstream.runtime.slot.garbage import resident_bytes
 from flintstream.runtime.slot.protocol import DataReady, EpochReport, Hello, SlotFailed, SourceWork, VertexReport
 from flintstream.runtime.slot.task import Task
-from flintstream.runtime.slot.transport import Outlet
+from flintstream.runtime.slot.transport import Inlet, Outlet
 
 _FIRST_PAGE_BYTES = 1 << 20
 
@@ -202,7 +202,7 @@ class Slot:
 
     # --- epochs ---
 
-    def enter(self, hello: Hello, outlet: Outlet) -> LevelInlet:
+    def enter(self, hello: Hello, outlet: Outlet) -> Inlet:
         """Lets a transport feed a level of the epoch; what the level's tasks send goes to `outlet`. Raises Refused."""
         self.fence.enter(hello)
         return LevelInlet(self, hello.level, outlet)

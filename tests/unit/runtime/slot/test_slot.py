@@ -27,7 +27,8 @@ from flintstream.runtime.faults import UserCodeError, engine_fault
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
 from flintstream.runtime.slot.fence import EnteredTwice, Refused
 from flintstream.runtime.slot.protocol import DataReady, EpochReport, Hello, SlotFailed, SourceWork
-from flintstream.runtime.slot.slot import LevelInlet, Slot
+from flintstream.runtime.slot.slot import Slot
+from flintstream.runtime.slot.transport import Inlet
 from flintstream.runtime.slot.user_code import pickle_operators
 
 JOB = "f" * 32
@@ -70,7 +71,7 @@ class Hosted:
     def begin(self, epoch: int = 1, **work: Any) -> None:
         self.slot.begin_epoch(epoch, {0: SourceWork(**{"limit": 100, **work})})
 
-    def enter(self, level: int, epoch: int = 1, sent: list[tuple[Any, ...]] | None = None) -> LevelInlet:
+    def enter(self, level: int, epoch: int = 1, sent: list[tuple[Any, ...]] | None = None) -> Inlet:
         sent = self.sent if sent is None else sent
         return self.slot.enter(Hello(JOB, 0, epoch, level, self.slot.number), lambda *block: sent.append(block))
 
