@@ -62,6 +62,9 @@ class Committables(Generic[CommittableT]):
     def __iter__(self) -> Iterator[tuple[int, CommittableT]]:
         return iter(list(self._waiting))
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def add(self, waiting: Iterable[tuple[int, CommittableT]]) -> None:
         """These are prepared, each for a checkpoint."""
         self._waiting = sorted([*self._waiting, *waiting], key=lambda entry: entry[0])
@@ -104,6 +107,9 @@ class CommittingOperator(Operator, Generic[CommittableT]):
     """Whether what waits behind a failed commit is committed all the same, before the job fails."""
 
     # --- what a variant says ---
+
+    def connect(self) -> None:
+        """Gets ready to commit; called once, before anything is recovered."""
 
     def begin(self) -> None:
         """Begins what the next checkpoint will prepare; called when the operator is open, and after each `prepare`."""
@@ -149,6 +155,7 @@ class CommittingOperator(Operator, Generic[CommittableT]):
 
     def open(self) -> None:
         super().open()
+        self.connect()
         states = self.context.operator_state
         get = states.get_union_list_state if self.shared else states.get_list_state
         self._state = get(self.committables)
