@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -20,9 +20,9 @@ from flintstream.connectors.jdbc.transactions import (
     TransactionNames,
 )
 from flintstream.runtime.faults import UserCodeError, user_fault
+from flintstream.runtime.operators.committing import CommittingOperator
 from flintstream.runtime.state.operator_state import ListDescriptor
 
-_PREPARED = ListDescriptor("jdbc-prepared-transactions")
 _ORIGIN = ListDescriptor("jdbc-transaction-origin")
 """The job with which the chain of restores has begun; the names of transactions begin with it."""
 _HELD_ROWS = 100_000
@@ -35,11 +35,11 @@ _BE_MISSED = """
 """
 
 
-class ExactlyOnceJdbcOperator(JdbcOperator):
-    """Writes into a transaction, prepares it at the checkpoint, and commits it when the checkpoint has completed.
+class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOperator):
+    """Writes into a transaction of PostgreSQL, and prepares it at the checkpoint; the committable is its name.
 
-    The names of prepared transactions are union state: after a restore every subtask knows those of all, so that
-    each can tell which ones no checkpoint knows, with any parallelism. Those of the jobs from which this one was restored,
+    After a restore every subtask knows the names of all, so that each can tell which ones no checkpoint knows, with any
+    parallelism. Those of the jobs from which this one was restored,
     under other ids, are rolled back too, if these jobs are over: while a subtask is connected, it shares a lock of its job,
     which ends with the connection, however that ends.
 
@@ -48,7 +48,8 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
     number; and a wait for a lock ends with an error, after which the job goes on from its last checkpoint.
     """
 
-    commits = True
+    committables = ListDescriptor("jdbc-prepared-transactions")
+    shared = True
 
     def __init__(
         self,
@@ -60,82 +61,88 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
         super().__init__(binder, database, execution)
         self._postgresql = database
         self._exactly_once = exactly_once
+        self.goes_on_after_failure = exactly_once.allow_out_of_order_commits
 
     def open(self) -> None:
-        super().open()
-        context = self.context
-        job_id, attempt = context.runtime_context.get_job_id(), uuid.uuid4().hex[:12]
-        self._state = context.operator_state.get_union_list_state(_PREPARED)
-        self._origin = context.operator_state.get_union_list_state(_ORIGIN)
-        origin = min(self._origin, default=job_id)
-        self._names = TransactionNames(origin, context.operator_id, job_id, context.subtask, attempt)
-        self._pending: list[PreparedTransaction] = []
-        self._in_transaction = False
-        self._lost = False
-        self._connection: Any = None
-        self._prepared = PreparedTransactions(self._postgresql, self._exactly_once)
         try:
-            self._prepared.check_server(context.parallelism)
-            self._server = self._prepared.identity()
-            self._connection = self._postgresql.connect(autocommit=True)
-            self._connection.execute(_LIMIT_WAITS)
-            self._connection.execute(_BE_MISSED)
-            # Before anything else: from now on nobody else takes this job's transactions for those of one that is over.
-            self._connection.execute("SELECT pg_advisory_lock_shared(%s)", [self._names.lock_of(job_id)])
-            self._recover(list(self._state))
+            super().open()
         except Exception as error:
             fault = self._fault(error)
             self.close()
             raise fault from error
-        self._state.clear()
+
+    def connect(self) -> None:
+        context = self.context
+        job_id, attempt = context.runtime_context.get_job_id(), uuid.uuid4().hex[:12]
+        self._origin = context.operator_state.get_union_list_state(_ORIGIN)
+        origin = min(self._origin, default=job_id)
+        self._names = TransactionNames(origin, context.operator_id, job_id, context.subtask, attempt)
+        self._in_transaction = False
+        self._lost = False
+        self._connection: Any = None
+        self._prepared = PreparedTransactions(self._postgresql, self._exactly_once)
+        self._prepared.check_server(context.parallelism)
+        self._server = self._prepared.identity()
+        self._connection = self._postgresql.connect(autocommit=True)
+        self._connection.execute(_LIMIT_WAITS)
+        self._connection.execute(_BE_MISSED)
+        # Before anything else: from now on nobody else takes this job's transactions for those of one that is over.
+        self._connection.execute("SELECT pg_advisory_lock_shared(%s)", [self._names.lock_of(job_id)])
 
     def next_due(self) -> float | None:
-        return None if self._pending else super().next_due()
+        return None if self.pending else super().next_due()
 
     def finish(self) -> None:
         """The last checkpoint, which follows, writes what waits."""
 
-    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
-        super().snapshot_state(checkpoint_id, timestamp)
-        if self._in_transaction or self._lost:
-            self._guarded(self._prepare, self._names.new(checkpoint_id))
-            self._in_transaction = False
-        self._state.update(self._pending)
-        self._origin.update([self._names.origin])
-
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        complete = [transaction for transaction in self._pending if transaction.checkpoint_id <= checkpoint_id]
-        try:
-            self._prepared.commit(complete, restored=False)
-        except Exception as error:
-            raise self._fault(error) from error
-        self._pending = self._pending[len(complete) :]
+        super().notify_checkpoint_complete(checkpoint_id)
         self._flush_if_time()
 
-    def close(self) -> None:
-        """Closes the connections: what is not prepared is rolled back, what is prepared stays for the next attempt."""
-        for connection in (getattr(self, "_connection", None), getattr(self, "_prepared", None)):
-            if connection is not None:
-                connection.close()
+    # --- committing ---
 
-    def _recover(self, known: list[PreparedTransaction]) -> None:
-        """Commits what the restored checkpoint knows, and rolls back what was prepared for one that never completed.
+    def prepare(self, checkpoint_id: int, timestamp: int) -> list[PreparedTransaction]:
+        self._origin.update([self._names.origin])
+        if not (self._in_transaction or self._lost):
+            return []
+        transaction = self._guarded(self._prepare, self._names.new(checkpoint_id))
+        self._in_transaction = False
+        return [transaction]
 
-        Each subtask sees to what it wrote itself; what was written by subtasks that are no longer there is shared out.
-        """
-        subtask, parallelism = self.context.subtask, self.context.parallelism
-        mine = [transaction for transaction in known if transaction.subtask % parallelism == subtask]
-        self._prepared.commit(mine, restored=True)
+    def commit(self, committable: PreparedTransaction) -> None:
+        try:
+            self._prepared.commit(committable, restored=False)
+        except Exception as error:
+            raise self._fault(error) from error
+
+    def recover(self, committable: PreparedTransaction) -> None:
+        self._prepared.commit(committable, restored=True)
+
+    def restored(self, elements: Sequence[PreparedTransaction]) -> list[tuple[int, PreparedTransaction]]:
+        return [(transaction.checkpoint_id, transaction) for transaction in elements]
+
+    def is_mine(self, committable: PreparedTransaction | FoundTransaction) -> bool:
+        """Each subtask sees to what it wrote itself; what was written by subtasks that are gone is shared out."""
+        return committable.subtask % self.context.parallelism == self.context.subtask
+
+    def sweep(self, known: Sequence[PreparedTransaction]) -> None:
+        """Rolls back what was prepared for a checkpoint that never completed."""
         if not self._exactly_once.recovered_and_rollback:
             return
         names = {transaction.gid for transaction in known}
 
         def unknown() -> list[FoundTransaction]:
             found = self._prepared.find(self._names)
-            return [each for each in found if each.gid not in names and each.subtask % parallelism == subtask]
+            return [each for each in found if each.gid not in names and self.is_mine(each)]
 
         for job_id in sorted({transaction.job_id for transaction in unknown()}):
             self._roll_back(job_id, unknown)
+
+    def abort(self) -> None:
+        """Closes the connections: what is not prepared is rolled back, what is prepared stays for the next attempt."""
+        for connection in (getattr(self, "_connection", None), getattr(self, "_prepared", None)):
+            if connection is not None:
+                connection.close()
 
     def _roll_back(self, job_id: str, unknown: Callable[[], list[FoundTransaction]]) -> None:
         """Rolls back what a job has prepared and no checkpoint knows, unless it is another job that is not over."""
@@ -156,7 +163,7 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
                     )
 
     def _flush_if_time(self) -> None:
-        if not self._pending or len(self._waiting) >= _HELD_ROWS:
+        if not self.pending or len(self._waiting) >= _HELD_ROWS:
             super()._flush_if_time()
 
     def _write(self, rows: list[Row]) -> None:
@@ -171,12 +178,12 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
         self._execute(connection.cursor(), rows, lambda: connection.execute("ROLLBACK TO SAVEPOINT flint_batch"))
         connection.execute("RELEASE SAVEPOINT flint_batch")
 
-    def _prepare(self, transaction: PreparedTransaction) -> None:
+    def _prepare(self, transaction: PreparedTransaction) -> PreparedTransaction:
         from psycopg.sql import SQL
 
         (xid,) = self._connection.execute("SELECT txid_current()").fetchone()
         self._connection.execute(SQL("PREPARE TRANSACTION {}").format(transaction.gid))
-        self._pending.append(transaction._replace(xid=xid, server=self._server))
+        return transaction._replace(xid=xid, server=self._server)
 
     def _fault(self, error: Exception, *row: Row) -> UserCodeError:
         """Whoever waited for a lock in vain is told who holds it. What is lost ends the job: no restart helps."""
@@ -204,7 +211,7 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
         )
         return f"Prepared transactions hold locks of the table: {'; '.join(holders)}. {advice}"
 
-    def _guarded(self, call: Any, argument: Any) -> None:
+    def _guarded(self, call: Any, argument: Any) -> Any:
         """Calls what works on the transaction. After a failure it is lost, and only a restore brings its rows back."""
         if self._lost:
             raise self._fault(
@@ -212,9 +219,10 @@ class ExactlyOnceJdbcOperator(JdbcOperator):
             )
         self._lost = True
         try:
-            call(argument)
+            result = call(argument)
         except UserCodeError:
             raise
         except Exception as error:
             raise self._fault(error) from error
         self._lost = False
+        return result

@@ -147,19 +147,10 @@ class PreparedTransactions:
             if any(table.lower() in statement.lower() for table in tables)
         ]
 
-    def commit(self, transactions: list[PreparedTransaction], restored: bool) -> None:
-        """Commits transactions in order. Restored ones that the server does not know were committed before."""
-        failure: Exception | None = None
-        for transaction in transactions:
-            try:
-                if not self._finish("COMMIT PREPARED {}", transaction.gid, may_be_gone=restored):
-                    self._check_committed(transaction)
-            except Exception as error:
-                if not self._options.allow_out_of_order_commits:
-                    raise
-                failure = failure or error
-        if failure is not None:
-            raise failure
+    def commit(self, transaction: PreparedTransaction, restored: bool) -> None:
+        """Commits a transaction. A restored one that the server does not know was committed before."""
+        if not self._finish("COMMIT PREPARED {}", transaction.gid, may_be_gone=restored):
+            self._check_committed(transaction)
 
     def _check_committed(self, transaction: PreparedTransaction) -> None:
         """A transaction that is gone was committed before, or else its rows are lost; the server knows, for a long time."""
