@@ -11,7 +11,7 @@ from abc import ABC
 from array import array
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from enum import Enum
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn
 
 from .java import java_only
 from .serializer import TypeSerializer
@@ -25,6 +25,7 @@ from .serializers import (
     TypedSerializer,
 )
 from .time import Instant
+from .type_variables import T
 
 __all__ = [
     "BasicType",
@@ -45,7 +46,7 @@ _NONE = type(None)
 _DIGITS = Context(prec=100, rounding=ROUND_HALF_UP)
 
 
-class TypeInformation(ABC):  # noqa: B024 - the base of all types, made by Types
+class TypeInformation(ABC, Generic[T]):
     """What kind of values a stream, a state or a field holds. Made by :class:`Types`.
 
     Example::
@@ -115,7 +116,7 @@ class TypeInformation(ABC):  # noqa: B024 - the base of all types, made by Types
         return type(self).__name__
 
 
-class _EachValue(TypeInformation):
+class _EachValue(TypeInformation[T]):
     """A type whose values are converted one by one, unless all are already of one exact class."""
 
     _exact: type = object
@@ -149,7 +150,7 @@ class BasicType(Enum):
 _BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
 
 
-class BasicTypeInfo(_EachValue):
+class BasicTypeInfo(_EachValue[T]):
     """A simple type: a string, a number, a boolean.
 
     Example::
@@ -168,62 +169,62 @@ class BasicTypeInfo(_EachValue):
         return self._basic_type
 
     @staticmethod
-    def STRING_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+    def STRING_TYPE_INFO() -> BasicTypeInfo[str]:  # noqa: N802
         """As ``Types.STRING()``."""
         return _StringTypeInfo(BasicType.STRING)
 
     @staticmethod
-    def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+    def BOOLEAN_TYPE_INFO() -> BasicTypeInfo[bool]:  # noqa: N802
         """As ``Types.BOOLEAN()``."""
         return _BooleanTypeInfo(BasicType.BOOLEAN)
 
     @staticmethod
-    def BYTE_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+    def BYTE_TYPE_INFO() -> BasicTypeInfo[int]:  # noqa: N802
         """As ``Types.BYTE()``."""
         return _IntegerTypeInfo(BasicType.BYTE)
 
     @staticmethod
-    def SHORT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+    def SHORT_TYPE_INFO() -> BasicTypeInfo[int]:  # noqa: N802
         """As ``Types.SHORT()``."""
         return _IntegerTypeInfo(BasicType.SHORT)
 
     @staticmethod
-    def INT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+    def INT_TYPE_INFO() -> BasicTypeInfo[int]:  # noqa: N802
         """As ``Types.INT()``."""
         return _IntegerTypeInfo(BasicType.INT)
 
     @staticmethod
-    def LONG_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+    def LONG_TYPE_INFO() -> BasicTypeInfo[int]:  # noqa: N802
         """As ``Types.LONG()``."""
         return _IntegerTypeInfo(BasicType.LONG)
 
     @staticmethod
-    def FLOAT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+    def FLOAT_TYPE_INFO() -> BasicTypeInfo[float]:  # noqa: N802
         """As ``Types.FLOAT()``."""
         return _FloatTypeInfo(BasicType.FLOAT)
 
     @staticmethod
-    def DOUBLE_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+    def DOUBLE_TYPE_INFO() -> BasicTypeInfo[float]:  # noqa: N802
         """As ``Types.DOUBLE()``."""
         return _DoubleTypeInfo(BasicType.DOUBLE)
 
     @staticmethod
-    def CHAR_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+    def CHAR_TYPE_INFO() -> BasicTypeInfo[str]:  # noqa: N802
         """As ``Types.CHAR()``."""
         return _CharTypeInfo(BasicType.CHAR)
 
     @staticmethod
-    def BIG_INT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+    def BIG_INT_TYPE_INFO() -> BasicTypeInfo[int]:  # noqa: N802
         """As ``Types.BIG_INT()``."""
         return _IntegerTypeInfo(BasicType.BIG_INT)
 
     @staticmethod
-    def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+    def BIG_DEC_TYPE_INFO() -> BasicTypeInfo[Decimal]:  # noqa: N802
         """As ``Types.BIG_DEC()``."""
         return _DecimalTypeInfo(BasicType.BIG_DEC)
 
     @staticmethod
-    def INSTANT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+    def INSTANT_TYPE_INFO() -> BasicTypeInfo[Instant]:  # noqa: N802
         """As ``Types.INSTANT()``."""
         return InstantTypeInfo(BasicType.INSTANT)
 
@@ -234,7 +235,7 @@ class BasicTypeInfo(_EachValue):
         return self._basic_type.value
 
 
-class _StringTypeInfo(BasicTypeInfo):
+class _StringTypeInfo(BasicTypeInfo[str]):
     _exact = str
 
     def create_serializer(self) -> TypeSerializer[Any]:
@@ -244,7 +245,7 @@ class _StringTypeInfo(BasicTypeInfo):
         return str.__str__(value) if isinstance(value, str) else self._refuse(value)
 
 
-class _CharTypeInfo(BasicTypeInfo):
+class _CharTypeInfo(BasicTypeInfo[str]):
     _exact = str
 
     def create_serializer(self) -> TypeSerializer[Any]:
@@ -257,7 +258,7 @@ class _CharTypeInfo(BasicTypeInfo):
         return values
 
 
-class _BooleanTypeInfo(BasicTypeInfo):
+class _BooleanTypeInfo(BasicTypeInfo[bool]):
     _exact = bool
 
     def create_serializer(self) -> TypeSerializer[Any]:
@@ -269,7 +270,7 @@ class _BooleanTypeInfo(BasicTypeInfo):
         return self._refuse(value)
 
 
-class _IntegerTypeInfo(BasicTypeInfo):
+class _IntegerTypeInfo(BasicTypeInfo[int]):
     _exact = int
     _wraps = False
     """Whether what is too large loses its upper bits, as Java's casts do, instead of being refused."""
@@ -305,7 +306,7 @@ class _IntegerTypeInfo(BasicTypeInfo):
         return self._refuse(value)
 
 
-class _DoubleTypeInfo(BasicTypeInfo):
+class _DoubleTypeInfo(BasicTypeInfo[float]):
     _exact = float
 
     def create_serializer(self) -> TypeSerializer[Any]:
@@ -327,7 +328,7 @@ class _FloatTypeInfo(_DoubleTypeInfo):
         return array("f", super().coerce(values)).tolist()
 
 
-class _DecimalTypeInfo(BasicTypeInfo):
+class _DecimalTypeInfo(BasicTypeInfo[Decimal]):
     _exact = Decimal
 
     def create_serializer(self) -> TypeSerializer[Any]:
@@ -387,7 +388,7 @@ class DecimalTypeInfo(_DecimalTypeInfo):
         return f"DECIMAL({self.precision}, {self.scale})"
 
 
-class InstantTypeInfo(BasicTypeInfo):
+class InstantTypeInfo(BasicTypeInfo[Instant]):
     """A point in time, an :class:`~flintstream.common.time.Instant`."""
 
     _exact = Instant
@@ -408,7 +409,7 @@ class InstantTypeInfo(BasicTypeInfo):
         return value if isinstance(value, Instant) else self._refuse(value)
 
 
-class DateTypeInfo(_EachValue):
+class DateTypeInfo(_EachValue[datetime.date]):
     """A calendar date, a ``datetime.date``; a datetime loses its time of day."""
 
     EPOCH_ORDINAL = _EPOCH_ORDINAL
@@ -432,7 +433,7 @@ class DateTypeInfo(_EachValue):
         return value if isinstance(value, datetime.date) else self._refuse(value)
 
 
-class TimeTypeInfo(TypeInformation):
+class TimeTypeInfo(TypeInformation[datetime.time]):
     """A time of day in milliseconds, a ``datetime.time``; finer digits are cut off."""
 
     EPOCH_ORDINAL = _EPOCH_ORDINAL
@@ -466,7 +467,7 @@ class TimeTypeInfo(TypeInformation):
         return [value.replace(microsecond=value.microsecond // 1000 * 1000, tzinfo=None) for value in values]
 
 
-class TimestampTypeInfo(TypeInformation):
+class TimestampTypeInfo(TypeInformation[datetime.datetime]):
     """A date and time of day in milliseconds without a time zone, a ``datetime.datetime``; finer digits are
     cut off."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic
 
+from flintstream.common.type_variables import T
 from flintstream.common.typeinfo import TypeInformation
 
 
-class OutputTag:
+class OutputTag(Generic[T]):
     """Names a side output; a process function yields `(tag, value)` to write to it.
 
     >>> late = OutputTag("late-data")
@@ -17,7 +18,7 @@ class OutputTag:
 
     __slots__ = ("tag_id", "type_info")
 
-    def __init__(self, tag_id: str, type_info: TypeInformation | None = None):
+    def __init__(self, tag_id: str, type_info: TypeInformation[T] | None = None):
         if not isinstance(tag_id, str) or not tag_id:
             raise ValueError(f"OutputTag needs a non-empty string as tag_id, got {tag_id!r}")
         if isinstance(type_info, list):
@@ -40,3 +41,7 @@ class OutputTag:
 
     def __repr__(self) -> str:
         return f"OutputTag({self.tag_id!r})"
+
+
+SideOutput = tuple[OutputTag[T], T]
+"""What a process function yields for a side output, for annotations: `Iterator[int | SideOutput[str]]`."""

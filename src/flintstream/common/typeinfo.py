@@ -34,6 +34,7 @@ from .serializers import (
     TupleSerializer,
     TypedSerializer,
 )
+from .type_variables import K, T, V
 from .types import Row, RowKind, make_row, make_rows
 
 __all__ = [
@@ -124,16 +125,16 @@ class ExternalTypeInfo(TypeInformation):
         return f"ExternalTypeInfo<{self._type_info}>"
 
 
-class _Elements(TypeInformation):
+class _Elements(TypeInformation[list[T]]):
     """Lists and arrays: a list of values of one type."""
 
     _nullable = True
 
-    def __init__(self, element_type: TypeInformation) -> None:
+    def __init__(self, element_type: TypeInformation[T]) -> None:
         self.elem_type = _checked(element_type)
 
     @property
-    def element_type(self) -> TypeInformation:
+    def element_type(self) -> TypeInformation[T]:
         """The type of the elements."""
         return self.elem_type
 
@@ -166,15 +167,15 @@ class _Elements(TypeInformation):
         return f"{type(self).__name__}<{self.elem_type}>"
 
 
-class ListTypeInfo(_Elements):
+class ListTypeInfo(_Elements[T]):
     """A list of values of one type; ``Types.LIST(Types.INT())``. Elements may be None."""
 
 
-class BasicArrayTypeInfo(_Elements):
+class BasicArrayTypeInfo(_Elements[T]):
     """An array of values of a simple type, a list in Python. Elements may be None."""
 
 
-class ObjectArrayTypeInfo(_Elements):
+class ObjectArrayTypeInfo(_Elements[T]):
     """An array of values of any type, a list in Python. Elements may be None."""
 
 
@@ -198,7 +199,7 @@ class PrimitiveArrayTypeInfo(_Elements):
         return TypedSerializer(self) if self.elem_type == Types.BYTE() else super().create_serializer()
 
 
-class MapTypeInfo(TypeInformation):
+class MapTypeInfo(TypeInformation[dict[K, V]]):
     """A dict with keys of one type and values of another. Values may be None, keys may not.
 
     Example::
@@ -207,17 +208,17 @@ class MapTypeInfo(TypeInformation):
         [{'a': 1.0}]
     """
 
-    def __init__(self, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+    def __init__(self, key_type_info: TypeInformation[K], value_type_info: TypeInformation[V]) -> None:
         self._key_type_info = _checked(key_type_info)
         self._value_type_info = _checked(value_type_info)
 
     @property
-    def key_type(self) -> TypeInformation:
+    def key_type(self) -> TypeInformation[K]:
         """The type of the keys."""
         return self._key_type_info
 
     @property
-    def value_type(self) -> TypeInformation:
+    def value_type(self) -> TypeInformation[V]:
         """The type of the values."""
         return self._value_type_info
 
@@ -251,7 +252,7 @@ class MapTypeInfo(TypeInformation):
         return f"MapTypeInfo<{self._key_type_info}, {self._value_type_info}>"
 
 
-class TupleTypeInfo(TypeInformation):
+class TupleTypeInfo(TypeInformation[tuple[Any, ...]]):
     """A tuple with a type for each field. Fields of a declared type cannot be None: a Row's can.
 
     Example::
@@ -310,7 +311,7 @@ class TupleTypeInfo(TypeInformation):
         return f"TupleTypeInfo({', '.join(map(str, self._field_types))})"
 
 
-class RowTypeInfo(TypeInformation):
+class RowTypeInfo(TypeInformation[Row]):
     """A Row with a type and a name for each field; fields may be None. Values without names are taken by
     position.
 
@@ -468,27 +469,27 @@ class Types:
         return PrimitiveArrayTypeInfo(element_type)
 
     @staticmethod
-    def BASIC_ARRAY(element_type: TypeInformation) -> BasicArrayTypeInfo:  # noqa: N802
+    def BASIC_ARRAY(element_type: TypeInformation[T]) -> BasicArrayTypeInfo[T]:  # noqa: N802
         """Arrays of a simple type, such as strings."""
         return BasicArrayTypeInfo(element_type)
 
     @staticmethod
-    def OBJECT_ARRAY(element_type: TypeInformation) -> ObjectArrayTypeInfo:  # noqa: N802
+    def OBJECT_ARRAY(element_type: TypeInformation[T]) -> ObjectArrayTypeInfo[T]:  # noqa: N802
         """Arrays of any type."""
         return ObjectArrayTypeInfo(element_type)
 
     @staticmethod
-    def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> MapTypeInfo:  # noqa: N802
+    def MAP(key_type_info: TypeInformation[K], value_type_info: TypeInformation[V]) -> MapTypeInfo[K, V]:  # noqa: N802
         """Dicts."""
         return MapTypeInfo(key_type_info, value_type_info)
 
     @staticmethod
-    def LIST(element_type_info: TypeInformation) -> ListTypeInfo:  # noqa: N802
+    def LIST(element_type_info: TypeInformation[T]) -> ListTypeInfo[T]:  # noqa: N802
         """Lists."""
         return ListTypeInfo(element_type_info)
 
 
-def _checked(type_info: TypeInformation) -> TypeInformation:
+def _checked(type_info: TypeInformation[T]) -> TypeInformation[T]:
     if not isinstance(type_info, TypeInformation):
         raise TypeError(f"{type_info!r} is no type: use Types, for instance Types.STRING() (with parentheses).")
     return type_info

@@ -73,7 +73,7 @@ from flintstream.datastream.functions import (
     TwoPhaseCommitSinkFunction,
     WindowFunction,
 )
-from flintstream.datastream.output_tag import OutputTag
+from flintstream.datastream.output_tag import OutputTag, SideOutput
 from flintstream.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from flintstream.datastream.state_backend import (
     CustomStateBackend,
@@ -157,6 +157,7 @@ __all__ = [
     "RichSourceFunction",
     "RuntimeContext",
     "RuntimeExecutionMode",
+    "SideOutput",
     "SinkFunction",
     "SlotSharingGroup",
     "SourceFunction",

@@ -8,14 +8,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from flintstream.common.time import Time
+from flintstream.common.type_variables import IN, OUT, T
 from flintstream.datastream.basic_functions import Function
 from flintstream.runtime.context import RuntimeContext
-
-IN = TypeVar("IN")
-OUT = TypeVar("OUT")
 
 
 class AsyncFunction(Function, Generic[IN, OUT]):
@@ -54,11 +52,11 @@ class AsyncFunction(Function, Generic[IN, OUT]):
         raise TimeoutError(f"{type(self).__name__}.async_invoke() has timed out for the record {value!r}")
 
 
-class AsyncRetryPredicate(ABC, Generic[OUT]):
+class AsyncRetryPredicate(ABC, Generic[T]):
     """Which results and which exceptions call for another try."""
 
     @abstractmethod
-    def result_predicate(self) -> Callable[[list[OUT]], bool] | None:
+    def result_predicate(self) -> Callable[[list[T]], bool] | None:
         """Says of the results whether to try again; None for never."""
 
     @abstractmethod
@@ -66,7 +64,7 @@ class AsyncRetryPredicate(ABC, Generic[OUT]):
         """Says of an exception whether to try again; None for never."""
 
 
-class AsyncRetryStrategy(ABC, Generic[OUT]):
+class AsyncRetryStrategy(ABC, Generic[T]):
     """Whether and when to try again.
 
     >>> strategy = AsyncRetryStrategy.fixed_delay(3, 100, None, lambda error: True)
@@ -83,7 +81,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         """How long to wait before the next attempt, after so many."""
 
     @abstractmethod
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+    def get_retry_predicate(self) -> AsyncRetryPredicate[T]:
         """What calls for another try."""
 
     @staticmethod

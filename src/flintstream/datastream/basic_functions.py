@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Generic
 
+from flintstream.common.type_variables import ACC, IN, IN1, IN2, KEY, OUT, T
 from flintstream.runtime.context import RuntimeContext
 
 
@@ -34,7 +35,7 @@ class Function(ABC):  # noqa: B024 - the base of all user functions; each adds i
         """Called once in each subtask at the end, also after a failure: release what `open` took."""
 
 
-class MapFunction(Function):
+class MapFunction(Function, Generic[IN, OUT]):
     """One result for each record.
 
     Example::
@@ -45,11 +46,11 @@ class MapFunction(Function):
     """
 
     @abstractmethod
-    def map(self, value: Any) -> Any:
+    def map(self, value: IN) -> OUT:
         """The result for a record."""
 
 
-class CoMapFunction(Function):
+class CoMapFunction(Function, Generic[IN1, IN2, OUT]):
     """`map` over two connected streams; a result of None is dropped.
 
     Example::
@@ -63,15 +64,15 @@ class CoMapFunction(Function):
     """
 
     @abstractmethod
-    def map1(self, value: Any) -> Any:
+    def map1(self, value: IN1) -> OUT | None:
         """The result for a record of the first stream."""
 
     @abstractmethod
-    def map2(self, value: Any) -> Any:
+    def map2(self, value: IN2) -> OUT | None:
         """The result for a record of the second stream."""
 
 
-class FlatMapFunction(Function):
+class FlatMapFunction(Function, Generic[IN, OUT]):
     """Any number of results for each record.
 
     Example::
@@ -82,11 +83,11 @@ class FlatMapFunction(Function):
     """
 
     @abstractmethod
-    def flat_map(self, value: Any) -> Iterable[Any] | None:
+    def flat_map(self, value: IN) -> Iterable[OUT] | None:
         """The results for a record: a generator, any iterable, or None for none."""
 
 
-class CoFlatMapFunction(Function):
+class CoFlatMapFunction(Function, Generic[IN1, IN2, OUT]):
     """`flat_map` over two connected streams.
 
     Example::
@@ -100,15 +101,15 @@ class CoFlatMapFunction(Function):
     """
 
     @abstractmethod
-    def flat_map1(self, value: Any) -> Iterable[Any] | None:
+    def flat_map1(self, value: IN1) -> Iterable[OUT] | None:
         """The results for a record of the first stream."""
 
     @abstractmethod
-    def flat_map2(self, value: Any) -> Iterable[Any] | None:
+    def flat_map2(self, value: IN2) -> Iterable[OUT] | None:
         """The results for a record of the second stream."""
 
 
-class ReduceFunction(Function):
+class ReduceFunction(Function, Generic[T]):
     """Combines two values of one type into one; must be associative.
 
     Example::
@@ -119,11 +120,11 @@ class ReduceFunction(Function):
     """
 
     @abstractmethod
-    def reduce(self, value1: Any, value2: Any) -> Any:
+    def reduce(self, value1: T, value2: T) -> T:
         """The combination of the result so far and the next value. Leave both arguments as they are."""
 
 
-class AggregateFunction(Function):
+class AggregateFunction(Function, Generic[IN, ACC, OUT]):
     """Aggregates values in an accumulator, whose type may differ from that of the values and of the result.
 
     Example::
@@ -143,23 +144,23 @@ class AggregateFunction(Function):
     """
 
     @abstractmethod
-    def create_accumulator(self) -> Any:
+    def create_accumulator(self) -> ACC:
         """A new accumulator, before the first value."""
 
     @abstractmethod
-    def add(self, value: Any, accumulator: Any) -> Any:
+    def add(self, value: IN, accumulator: ACC) -> ACC:
         """The accumulator with the value added."""
 
     @abstractmethod
-    def get_result(self, accumulator: Any) -> Any:
+    def get_result(self, accumulator: ACC) -> OUT:
         """The result that the accumulator stands for."""
 
     @abstractmethod
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+    def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
         """Two accumulators as one; needed where windows merge (sessions)."""
 
 
-class KeySelector(Function):
+class KeySelector(Function, Generic[IN, OUT]):
     """Gives the key of a record.
 
     Example::
@@ -170,19 +171,19 @@ class KeySelector(Function):
     """
 
     @abstractmethod
-    def get_key(self, value: Any) -> Any:
+    def get_key(self, value: IN) -> OUT:
         """The key. Equal records must have equal keys, on every machine."""
 
 
-class NullByteKeySelector(KeySelector):
+class NullByteKeySelector(KeySelector[object, int]):
     """The same key for every record."""
 
-    def get_key(self, value: Any) -> int:
+    def get_key(self, value: object) -> int:
         """Zero."""
         return 0
 
 
-class FilterFunction(Function):
+class FilterFunction(Function, Generic[IN]):
     """Keeps or drops a record, which it must not change: what passes is the record itself, no copy.
 
     Example::
@@ -193,11 +194,11 @@ class FilterFunction(Function):
     """
 
     @abstractmethod
-    def filter(self, value: Any) -> bool:
+    def filter(self, value: IN) -> bool:
         """True to keep the record."""
 
 
-class Partitioner(Function):
+class Partitioner(Function, Generic[KEY]):
     """Says which subtask a key goes to, for `partition_custom`.
 
     Example::
@@ -208,7 +209,7 @@ class Partitioner(Function):
     """
 
     @abstractmethod
-    def partition(self, key: Any, num_partitions: int) -> int:
+    def partition(self, key: KEY, num_partitions: int) -> int:
         """The index of the target subtask, from 0 to `num_partitions - 1`."""
 
 

@@ -7,9 +7,10 @@ from `flintstream.datastream.functions`.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Protocol
+from typing import Any, Generic, NoReturn, Protocol
 
 from flintstream.common.java import java_only
+from flintstream.common.type_variables import IN, T_co
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.datastream.basic_functions import Function
 
@@ -29,13 +30,13 @@ class JavaFunctionWrapper:
         java_only(f"{type(self).__name__}.get_java_function()", "Pass the function object itself.")
 
 
-class SourceContext(Protocol):
+class SourceContext(Protocol[IN]):
     """What `SourceFunction.run` is given to emit records and watermarks."""
 
-    def collect(self, element: Any) -> None:
+    def collect(self, element: IN) -> None:
         """Emits a record without a timestamp."""
 
-    def collect_with_timestamp(self, element: Any, timestamp: int) -> None:
+    def collect_with_timestamp(self, element: IN, timestamp: int) -> None:
         """Emits a record with a timestamp in milliseconds."""
 
     def emit_watermark(self, watermark: Any) -> None:
@@ -48,7 +49,7 @@ class SourceContext(Protocol):
         """The lock to hold while emitting and changing the function's own state together."""
 
 
-class SourceFunction(JavaFunctionWrapper):
+class SourceFunction(JavaFunctionWrapper, Generic[T_co]):
     """A source in Python, with one subtask: `run` emits records until it is done or cancelled.
 
         class Numbers(SourceFunction):
@@ -70,7 +71,7 @@ class SourceFunction(JavaFunctionWrapper):
         if source_func is not None:
             super().__init__(source_func)
 
-    def run(self, ctx: SourceContext) -> None:
+    def run(self, ctx: SourceContext[T_co]) -> None:
         """Emits records through `ctx`; the source is exhausted when it returns."""
         raise NotImplementedError(f"{type(self).__name__} does not define run(self, ctx)")
 
@@ -78,19 +79,19 @@ class SourceFunction(JavaFunctionWrapper):
         """Asks `run` to return soon. `collect` also ends `run` after a cancel."""
 
 
-class RichSourceFunction(SourceFunction, Function):
+class RichSourceFunction(SourceFunction[T_co], Function):
     """A `SourceFunction` with `open`, `close` and a runtime context."""
 
 
-class ParallelSourceFunction(SourceFunction):
+class ParallelSourceFunction(SourceFunction[T_co]):
     """A `SourceFunction` that runs in as many subtasks as the operator's parallelism says."""
 
 
-class RichParallelSourceFunction(ParallelSourceFunction, RichSourceFunction):
+class RichParallelSourceFunction(ParallelSourceFunction[T_co], RichSourceFunction[T_co]):
     """A `ParallelSourceFunction` with `open`, `close` and a runtime context."""
 
 
-class SinkFunction(JavaFunctionWrapper):
+class SinkFunction(JavaFunctionWrapper, Generic[IN]):
     """A sink in Python: `invoke` is called with each record.
 
     Example::
@@ -117,7 +118,7 @@ class SinkFunction(JavaFunctionWrapper):
         if sink_func is not None:
             super().__init__(sink_func)
 
-    def invoke(self, value: Any, context: SinkFunction.Context) -> None:
+    def invoke(self, value: IN, context: SinkFunction.Context) -> None:
         """Takes a record; `invoke(self, value)` without the context is fine too."""
         raise NotImplementedError(f"{type(self).__name__} does not define invoke(self, value, context)")
 
@@ -125,7 +126,7 @@ class SinkFunction(JavaFunctionWrapper):
         """Called at the end of bounded input, before `close`: write what is left."""
 
 
-class RichSinkFunction(SinkFunction, Function):
+class RichSinkFunction(SinkFunction[IN], Function):
     """A `SinkFunction` with `open`, `close` and a runtime context."""
 
 

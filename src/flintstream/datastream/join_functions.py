@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Generic
 
+from flintstream.common.type_variables import IN1, IN2, OUT
 from flintstream.datastream.basic_functions import Function
+from flintstream.datastream.process_functions import Results
 from flintstream.runtime.operators.interval_join import JoinContext
 
 
-class JoinFunction(Function):
+class JoinFunction(Function, Generic[IN1, IN2, OUT]):
     """One result for each pair of records with the same key and window.
 
     Example::
@@ -24,11 +26,11 @@ class JoinFunction(Function):
     """
 
     @abstractmethod
-    def join(self, first: Any, second: Any) -> Any:
+    def join(self, first: IN1, second: IN2) -> OUT:
         """The result for a record of the first stream and one of the second."""
 
 
-class FlatJoinFunction(Function):
+class FlatJoinFunction(Function, Generic[IN1, IN2, OUT]):
     """Any number of results for each pair of records with the same key and window.
 
     Example::
@@ -40,11 +42,11 @@ class FlatJoinFunction(Function):
     """
 
     @abstractmethod
-    def join(self, first: Any, second: Any) -> Iterable[Any] | None:
+    def join(self, first: IN1, second: IN2) -> Iterable[OUT] | None:
         """The results for a pair: a generator, any iterable, or None for none."""
 
 
-class CoGroupFunction(Function):
+class CoGroupFunction(Function, Generic[IN1, IN2, OUT]):
     """Called once for each key and window, with the records of both streams; those of one may be missing.
 
     Example::
@@ -56,11 +58,11 @@ class CoGroupFunction(Function):
     """
 
     @abstractmethod
-    def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any] | None:
+    def co_group(self, first: Iterable[IN1], second: Iterable[IN2]) -> Iterable[OUT] | None:
         """The results for a key and window: a generator, any iterable, or None for none."""
 
 
-class ProcessJoinFunction(Function):
+class ProcessJoinFunction(Function, Generic[IN1, IN2, OUT]):
     """Called for each pair of records that an interval join finds.
 
     What it gives goes to the main output or, as `(tag, value)`, to a side output, with the greater timestamp of the two.
@@ -88,7 +90,7 @@ class ProcessJoinFunction(Function):
             """The greater of the two: the timestamp of the results."""
 
     @abstractmethod
-    def process_element(self, left: Any, right: Any, ctx: ProcessJoinFunction.Context) -> Iterable[Any] | None:
+    def process_element(self, left: IN1, right: IN2, ctx: ProcessJoinFunction.Context) -> Results[OUT]:
         """The results for a pair: a generator, any iterable, or None for none."""
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
+from flintstream.common.output_tag import SideOutput
+from flintstream.common.type_variables import IN, IN1, IN2, KEY, OUT, K, K_co, V
 from flintstream.datastream.basic_functions import Function
 from flintstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState, StateDescriptor
 from flintstream.datastream.time_domain import TimeDomain
@@ -16,10 +18,8 @@ from flintstream.datastream.timerservice import TimerService
 from flintstream.runtime.operators.broadcast import BroadcastContext, ElementContext, KeyedBroadcastContext
 from flintstream.runtime.operators.process import ProcessContext
 
-IN1 = TypeVar("IN1")
-IN2 = TypeVar("IN2")
-OUT = TypeVar("OUT")
-KEY = TypeVar("KEY")
+Results = Iterable[OUT | SideOutput] | None
+"""What a process function gives: records, and side outputs among them."""
 
 
 class _TimedContext(ABC):
@@ -34,15 +34,15 @@ class _TimedContext(ABC):
         """The timestamp of the record (or timer) at hand in milliseconds; None if it has none."""
 
 
-class _KeyedContext(_TimedContext):
+class _KeyedContext(_TimedContext, Generic[K_co]):
     """The context on a keyed stream."""
 
     @abstractmethod
-    def get_current_key(self) -> Any:
+    def get_current_key(self) -> K_co:
         """The key of the record (or timer) at hand."""
 
 
-class _OnTimerContext(_KeyedContext):
+class _OnTimerContext(_KeyedContext[K_co]):
     """The context of a timer."""
 
     @abstractmethod
@@ -50,7 +50,7 @@ class _OnTimerContext(_KeyedContext):
         """Whether the timer is one of event time or of processing time."""
 
 
-class ProcessFunction(Function):
+class ProcessFunction(Function, Generic[IN, OUT]):
     """Any number of results for each record, to the main output or, as `(tag, value)`, to a side output.
 
     Example::
@@ -67,11 +67,11 @@ class ProcessFunction(Function):
         """Tells about the record at hand; valid only during the call."""
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
+    def process_element(self, value: IN, ctx: ProcessFunction.Context) -> Results[OUT]:
         """The results for a record: a generator, any iterable, or None for none."""
 
 
-class KeyedProcessFunction(Function):
+class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
     """A process function on a keyed stream: it has state of the record's key, and timers.
 
     Example::
@@ -86,22 +86,22 @@ class KeyedProcessFunction(Function):
                 yield ctx.get_current_key(), count
     """
 
-    class Context(_KeyedContext):
+    class Context(_KeyedContext[K_co]):
         """Tells about the record at hand; valid only during the call."""
 
-    class OnTimerContext(_OnTimerContext):
+    class OnTimerContext(_OnTimerContext[K_co]):
         """Tells about the timer at hand; valid only during the call."""
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
+    def process_element(self, value: IN, ctx: KeyedProcessFunction.Context[KEY]) -> Results[OUT]:
         """The results for a record: a generator, any iterable, or None for none."""
 
-    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext[KEY]) -> Results[OUT]:
         """The results when a timer fires, with the state of the timer's key."""
         return None
 
 
-class CoProcessFunction(Function):
+class CoProcessFunction(Function, Generic[IN1, IN2, OUT]):
     """A process function over two connected streams.
 
     Example::
@@ -118,15 +118,15 @@ class CoProcessFunction(Function):
         """Tells about the record at hand; valid only during the call."""
 
     @abstractmethod
-    def process_element1(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
+    def process_element1(self, value: IN1, ctx: CoProcessFunction.Context) -> Results[OUT]:
         """The results for a record of the first stream."""
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
+    def process_element2(self, value: IN2, ctx: CoProcessFunction.Context) -> Results[OUT]:
         """The results for a record of the second stream."""
 
 
-class KeyedCoProcessFunction(Function):
+class KeyedCoProcessFunction(Function, Generic[KEY, IN1, IN2, OUT]):
     """A process function over two connected keyed streams: both sides share the state of a key.
 
     Example::
@@ -142,21 +142,21 @@ class KeyedCoProcessFunction(Function):
                 yield self.order.value(), value
     """
 
-    class Context(_KeyedContext):
+    class Context(_KeyedContext[K_co]):
         """Tells about the record at hand; valid only during the call."""
 
-    class OnTimerContext(_OnTimerContext):
+    class OnTimerContext(_OnTimerContext[K_co]):
         """Tells about the timer at hand; valid only during the call."""
 
     @abstractmethod
-    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
+    def process_element1(self, value: IN1, ctx: KeyedCoProcessFunction.Context[KEY]) -> Results[OUT]:
         """The results for a record of the first stream."""
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
+    def process_element2(self, value: IN2, ctx: KeyedCoProcessFunction.Context[KEY]) -> Results[OUT]:
         """The results for a record of the second stream."""
 
-    def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext[KEY]) -> Results[OUT]:
         """The results when a timer fires, with the state of the timer's key."""
         return None
 
@@ -183,14 +183,14 @@ class BaseBroadcastProcessFunction(Function):
         """The context on the broadcast side, which may write the broadcast state."""
 
         @abstractmethod
-        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
             """A broadcast state by its descriptor."""
 
     class ReadOnlyContext(BaseContext):
         """The context on the other side, which only reads the broadcast state."""
 
         @abstractmethod
-        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+        def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> ReadOnlyBroadcastState[K, V]:
             """A broadcast state by its descriptor, for reading."""
 
 
@@ -214,11 +214,11 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
         """The context on the other side."""
 
     @abstractmethod
-    def process_element(self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
+    def process_element(self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Results[OUT]:
         """The results for a record of the stream that is not broadcast."""
 
     @abstractmethod
-    def process_broadcast_element(self, value: IN2, ctx: BroadcastProcessFunction.Context) -> Iterable[OUT] | None:
+    def process_broadcast_element(self, value: IN2, ctx: BroadcastProcessFunction.Context) -> Results[OUT]:
         """The results for a record of the broadcast stream; must do the same in every subtask."""
 
 
@@ -239,14 +239,16 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
                 ctx.apply_to_keyed_state(counts, lambda key, count: count.clear())
     """
 
-    class Context(BaseBroadcastProcessFunction.Context, ABC):
+    class Context(BaseBroadcastProcessFunction.Context, ABC, Generic[K_co]):
         """The context on the broadcast side."""
 
         @abstractmethod
-        def apply_to_keyed_state(self, state_descriptor: StateDescriptor, function: Callable[[Any, Any], Any]) -> None:
+        def apply_to_keyed_state(
+            self, state_descriptor: StateDescriptor, function: Callable[[K_co, Any], object]
+        ) -> None:
             """Calls `function(key, state)` for every key of this subtask that has something stored in the state."""
 
-    class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
+    class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC, Generic[K_co]):
         """The context on the keyed side."""
 
         @abstractmethod
@@ -254,10 +256,10 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
             """The current time, and timers of the key at hand."""
 
         @abstractmethod
-        def get_current_key(self) -> Any:
+        def get_current_key(self) -> K_co:
             """The key of the record at hand."""
 
-    class OnTimerContext(ReadOnlyContext, ABC):
+    class OnTimerContext(ReadOnlyContext[K_co], ABC):
         """The context of a timer."""
 
         @abstractmethod
@@ -265,18 +267,18 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
             """Whether the timer is one of event time or of processing time."""
 
         @abstractmethod
-        def get_current_key(self) -> Any:
+        def get_current_key(self) -> K_co:
             """The key of the timer at hand."""
 
     @abstractmethod
-    def process_element(self, value: IN1, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
+    def process_element(self, value: IN1, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext[KEY]) -> Results[OUT]:
         """The results for a record of the keyed stream."""
 
     @abstractmethod
-    def process_broadcast_element(self, value: IN2, ctx: KeyedBroadcastProcessFunction.Context) -> Iterable[OUT] | None:
+    def process_broadcast_element(self, value: IN2, ctx: KeyedBroadcastProcessFunction.Context[KEY]) -> Results[OUT]:
         """The results for a record of the broadcast stream; must do the same in every subtask."""
 
-    def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext) -> Iterable[OUT] | None:
+    def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext[KEY]) -> Results[OUT]:
         """The results when a timer fires, with the state of the timer's key."""
         return None
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
+from flintstream.common.type_variables import ACC, IN, OUT, A, K, R, T, V
 from flintstream.common.typeinfo import TypeInformation, Types
 from flintstream.datastream.basic_functions import AggregateFunction, ReduceFunction, ReduceFunctionWrapper
 from flintstream.datastream.state_ttl import StateTtlConfig
@@ -51,12 +52,6 @@ __all__ = [
     "ValueState",
     "ValueStateDescriptor",
 ]
-
-T = TypeVar("T")
-K = TypeVar("K")
-V = TypeVar("V")
-IN = TypeVar("IN")
-OUT = TypeVar("OUT")
 
 
 class State(ABC):
@@ -285,50 +280,50 @@ class StateDescriptor(ABC):  # noqa: B024 - the base of the descriptors
         return f"{type(self).__name__}({self.name!r}, {self.type_info!r})"
 
 
-class ValueStateDescriptor(StateDescriptor):
+class ValueStateDescriptor(StateDescriptor, Generic[T]):
     """Describes a `ValueState`.
 
     >>> ValueStateDescriptor("count", Types.LONG(), default_value=0).name
     'count'
     """
 
-    def __init__(self, name: str, value_type_info: TypeInformation, default_value: Any = None) -> None:
+    def __init__(self, name: str, value_type_info: TypeInformation[T], default_value: T | None = None) -> None:
         super().__init__(name, value_type_info)
         self.default_value = default_value
 
 
-class ListStateDescriptor(StateDescriptor):
+class ListStateDescriptor(StateDescriptor, Generic[T]):
     """Describes a `ListState`: `ListStateDescriptor("seen", Types.STRING())`."""
 
-    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
+    def __init__(self, name: str, elem_type_info: TypeInformation[T]) -> None:
         super().__init__(name, Types.LIST(_type_of(self, name, elem_type_info)))
 
 
-class MapStateDescriptor(StateDescriptor):
+class MapStateDescriptor(StateDescriptor, Generic[K, V]):
     """Describes a `MapState` or a broadcast state.
 
     MapStateDescriptor("rules", Types.STRING(), Types.LONG())
     """
 
-    def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+    def __init__(self, name: str, key_type_info: TypeInformation[K], value_type_info: TypeInformation[V]) -> None:
         key_type, value_type = (_type_of(self, name, kind) for kind in (key_type_info, value_type_info))
         super().__init__(name, Types.MAP(key_type, value_type))
 
 
-class ReducingStateDescriptor(StateDescriptor):
+class ReducingStateDescriptor(StateDescriptor, Generic[T]):
     """Describes a `ReducingState`: `ReducingStateDescriptor("largest", max, Types.LONG())`."""
 
     def __init__(
         self,
         name: str,
-        reduce_function: ReduceFunction | Callable[[Any, Any], Any],
-        type_info: TypeInformation,
+        reduce_function: ReduceFunction[T] | Callable[[T, T], T],
+        type_info: TypeInformation[T],
     ) -> None:
         super().__init__(name, type_info)
         if isinstance(reduce_function, type) and issubclass(reduce_function, ReduceFunction):
             reduce_function = reduce_function()
         if isinstance(reduce_function, ReduceFunction):
-            self._reduce_function: ReduceFunction | ReduceFunctionWrapper = reduce_function
+            self._reduce_function: ReduceFunction[T] | ReduceFunctionWrapper = reduce_function
         elif callable(reduce_function):
             self._reduce_function = ReduceFunctionWrapper(reduce_function)
         else:
@@ -337,15 +332,17 @@ class ReducingStateDescriptor(StateDescriptor):
                 f"got {reduce_function!r}"
             )
 
-    def get_reduce_function(self) -> ReduceFunction | ReduceFunctionWrapper:
+    def get_reduce_function(self) -> ReduceFunction[T] | ReduceFunctionWrapper:
         """What combines the values."""
         return self._reduce_function
 
 
-class AggregatingStateDescriptor(StateDescriptor):
+class AggregatingStateDescriptor(StateDescriptor, Generic[IN, ACC, OUT]):
     """Describes an `AggregatingState`; the type is that of the accumulator."""
 
-    def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation) -> None:
+    def __init__(
+        self, name: str, agg_function: AggregateFunction[IN, ACC, OUT], state_type_info: TypeInformation[ACC]
+    ) -> None:
         super().__init__(name, state_type_info)
         if not isinstance(agg_function, AggregateFunction):
             raise TypeError(
@@ -353,7 +350,7 @@ class AggregatingStateDescriptor(StateDescriptor):
             )
         self._agg_function = agg_function
 
-    def get_agg_function(self) -> AggregateFunction:
+    def get_agg_function(self) -> AggregateFunction[IN, ACC, OUT]:
         """What aggregates the values."""
         return self._agg_function
 
@@ -362,23 +359,23 @@ class KeyedStateStore(ABC):
     """Where a function gets its keyed state from: the runtime context, or the state of a window."""
 
     @abstractmethod
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+    def get_state(self, state_descriptor: ValueStateDescriptor[T]) -> ValueState[T]:
         """One value a key."""
 
     @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
         """A list a key."""
 
     @abstractmethod
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+    def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
         """A map a key."""
 
     @abstractmethod
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[T]) -> ReducingState[T]:
         """One value a key, reduced from all values added."""
 
     @abstractmethod
-    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor[A, Any, R]) -> AggregatingState[A, R]:
         """One result a key, aggregated from all values added."""
 
 
@@ -386,15 +383,15 @@ class OperatorStateStore(ABC):
     """Where a function gets state that belongs to no key."""
 
     @abstractmethod
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
         """A map that is the same in every subtask."""
 
     @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
         """A list of this subtask; its elements are dealt out evenly when the parallelism changes."""
 
     @abstractmethod
-    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
         """A list of this subtask; after a restore every subtask gets the elements of all."""
 
 

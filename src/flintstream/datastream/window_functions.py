@@ -7,16 +7,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, TypeVar
+from typing import Generic
 
+from flintstream.common.type_variables import IN, KEY, OUT, W, W_co
 from flintstream.datastream.basic_functions import Function
 from flintstream.datastream.state import KeyedStateStore
-
-W = TypeVar("W")
-W2 = TypeVar("W2")
-IN = TypeVar("IN")
-OUT = TypeVar("OUT")
-KEY = TypeVar("KEY")
 
 
 class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
@@ -59,11 +54,11 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
                 yield key, context.window().end, len(list(elements))
     """
 
-    class Context(ABC, Generic[W2]):
+    class Context(ABC, Generic[W_co]):
         """What a window function may ask about the window that fires."""
 
         @abstractmethod
-        def window(self) -> W2:
+        def window(self) -> W_co:
             """The window."""
 
         @abstractmethod
@@ -83,21 +78,21 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
             """State of this key, across its windows."""
 
     @abstractmethod
-    def process(self, key: KEY, context: ProcessWindowFunction.Context[Any], elements: Iterable[IN]) -> Iterable[OUT]:
+    def process(self, key: KEY, context: ProcessWindowFunction.Context[W], elements: Iterable[IN]) -> Iterable[OUT]:
         """The results of a window that fires."""
 
-    def clear(self, context: ProcessWindowFunction.Context[Any]) -> None:
+    def clear(self, context: ProcessWindowFunction.Context[W]) -> None:
         """Called when the window is deleted: drop the state of `context.window_state()`."""
 
 
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
     """As `AllWindowFunction`, with a context that has the window and state."""
 
-    class Context(ABC, Generic[W2]):
+    class Context(ABC, Generic[W_co]):
         """What a window function may ask about the window that fires."""
 
         @abstractmethod
-        def window(self) -> W2:
+        def window(self) -> W_co:
             """The window."""
 
         @abstractmethod
@@ -109,8 +104,8 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
             """State across windows."""
 
     @abstractmethod
-    def process(self, context: ProcessAllWindowFunction.Context[Any], elements: Iterable[IN]) -> Iterable[OUT]:
+    def process(self, context: ProcessAllWindowFunction.Context[W], elements: Iterable[IN]) -> Iterable[OUT]:
         """The results of a window that fires."""
 
-    def clear(self, context: ProcessAllWindowFunction.Context[Any]) -> None:
+    def clear(self, context: ProcessAllWindowFunction.Context[W]) -> None:
         """Called when the window is deleted: drop the state of `context.window_state()`."""

@@ -15,6 +15,19 @@ from flintstream.common.accumulators import (
 )
 
 if TYPE_CHECKING:
+    from flintstream.common.type_variables import A, K, R, T, V
+    from flintstream.datastream.state import (
+        AggregatingState,
+        AggregatingStateDescriptor,
+        ListState,
+        ListStateDescriptor,
+        MapState,
+        MapStateDescriptor,
+        ReducingState,
+        ReducingStateDescriptor,
+        ValueState,
+        ValueStateDescriptor,
+    )
     from flintstream.metrics import MetricGroup
     from flintstream.runtime.state.backend import KeyedStateBackend
 
@@ -191,25 +204,30 @@ class RuntimeContext:
 
     # --- keyed state ---
 
-    def get_state(self, state_descriptor: Any) -> Any:
+    def get_state(self, state_descriptor: ValueStateDescriptor[T]) -> ValueState[T]:
         """A `ValueState`: one value a key."""
-        return self._backend(state_descriptor).value_state(state_descriptor)
+        state: ValueState[T] = self._backend(state_descriptor).value_state(state_descriptor)
+        return state
 
-    def get_list_state(self, state_descriptor: Any) -> Any:
+    def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
         """A `ListState`: a list a key."""
-        return self._backend(state_descriptor).list_state(state_descriptor)
+        state: ListState[T] = self._backend(state_descriptor).list_state(state_descriptor)
+        return state
 
-    def get_map_state(self, state_descriptor: Any) -> Any:
+    def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
         """A `MapState`: a map a key."""
-        return self._backend(state_descriptor).map_state(state_descriptor)
+        state: MapState[K, V] = self._backend(state_descriptor).map_state(state_descriptor)
+        return state
 
-    def get_reducing_state(self, state_descriptor: Any) -> Any:
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[T]) -> ReducingState[T]:
         """A `ReducingState`: all values added for a key, reduced to one."""
-        return self._backend(state_descriptor).reducing_state(state_descriptor)
+        state: ReducingState[T] = self._backend(state_descriptor).reducing_state(state_descriptor)
+        return state
 
-    def get_aggregating_state(self, state_descriptor: Any) -> Any:
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor[A, Any, R]) -> AggregatingState[A, R]:
         """An `AggregatingState`: all values added for a key, aggregated."""
-        return self._backend(state_descriptor).aggregating_state(state_descriptor)
+        state: AggregatingState[A, R] = self._backend(state_descriptor).aggregating_state(state_descriptor)
+        return state
 
     def _backend(self, descriptor: Any) -> KeyedStateBackend:
         if self._state is None:

@@ -62,13 +62,14 @@ def _spark_schema(spark: SparkSession, declared: TypeInformation | None, page: l
     from pyspark.sql.types import StructField, StructType
 
     names = _names(declared, page[0])
-    types: Sequence[TypeInformation | None] = _declared_types(declared) or [None] * len(names)
-    columns = zip(names, types, zip(*(_by_column(record, names) for record in page)))
+    columns = zip(
+        names, _declared_types(declared) or [None] * len(names), zip(*(_by_column(record, names) for record in page))
+    )
     fields = [(name, _spark_type(kind) or _infer(spark, values)) for name, kind, values in columns]
     return StructType([StructField(name, found, True) for name, found in fields])
 
 
-def _declared_types(declared: TypeInformation | None) -> list[TypeInformation] | None:
+def _declared_types(declared: TypeInformation | None) -> Sequence[TypeInformation | None] | None:
     if isinstance(declared, (RowTypeInfo, TupleTypeInfo)):
         return list(declared.get_field_types())
     return [declared] if isinstance(declared, BasicTypeInfo) else None

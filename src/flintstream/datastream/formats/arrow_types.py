@@ -44,7 +44,11 @@ _BASIC: dict[BasicType, Any] = {
     BasicType.BIG_DEC: pa.decimal128(38, 18),
     BasicType.INSTANT: pa.timestamp("ns", "UTC"),
 }
-_LOCAL = {"LOCAL_DATE": DateTypeInfo(), "LOCAL_TIME": TimeTypeInfo(), "LOCAL_DATE_TIME": TimestampTypeInfo()}
+_LOCAL: dict[str, TypeInformation] = {
+    "LOCAL_DATE": DateTypeInfo(),
+    "LOCAL_TIME": TimeTypeInfo(),
+    "LOCAL_DATE_TIME": TimestampTypeInfo(),
+}
 
 
 def arrow_type(type_info: TypeInformation, zone: str | None = None) -> tuple[Any, Converter | None]:

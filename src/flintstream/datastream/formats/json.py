@@ -28,6 +28,16 @@ __all__ = ["JsonLinesFormat", "JsonRowDeserializationSchema", "JsonRowSerializat
 Converter = Callable[[Any], Any]
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
+_TEXT_FORMATS: dict[str, TypeInformation] = {
+    "date": Types.SQL_DATE(),
+    "time": Types.SQL_TIME(),
+    "date-time": Types.SQL_TIMESTAMP(),
+}
+_SIMPLE: dict[str | None, TypeInformation] = {
+    "number": Types.BIG_DEC(),
+    "integer": Types.BIG_INT(),
+    "boolean": Types.BOOLEAN(),
+}
 
 
 class JsonLinesFormat(LineFormat):
@@ -223,11 +233,9 @@ def type_of_json_schema(schema: Any) -> TypeInformation:
     if kind == "string":
         if schema.get("contentEncoding") == "base64":
             return _BYTES
-        formats = {"date": Types.SQL_DATE, "time": Types.SQL_TIME, "date-time": Types.SQL_TIMESTAMP}
-        return formats.get(schema.get("format", ""), Types.STRING)()
-    simple = {"number": Types.BIG_DEC, "integer": Types.BIG_INT, "boolean": Types.BOOLEAN}
-    if kind in simple:
-        return simple[kind]()
+        return _TEXT_FORMATS.get(schema.get("format", ""), Types.STRING())
+    if kind in _SIMPLE:
+        return _SIMPLE[kind]
     raise ValueError(f"this part of the JSON schema has no type here: {json.dumps(schema)[:200]}")
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from flintstream.datastream.state import OperatorStateStore
     from flintstream.runtime.context import RuntimeContext
     from flintstream.runtime.state.operator_state import OperatorStateBackend
 
@@ -14,16 +15,16 @@ class FunctionInitializationContext:
     """Given to `initialize_state`: where a function gets its state from."""
 
     def __init__(self, operator_state: OperatorStateBackend, runtime_context: RuntimeContext) -> None:
-        self._operator_state = operator_state
+        self.operator_state = operator_state
         self._runtime_context = runtime_context
 
     def is_restored(self) -> bool:
         """Whether there is state of an earlier run."""
-        return self._operator_state.is_restored
+        return self.operator_state.is_restored
 
-    def get_operator_state_store(self) -> OperatorStateBackend:
+    def get_operator_state_store(self) -> OperatorStateStore:
         """For state that belongs to the subtask: lists and broadcast maps."""
-        return self._operator_state
+        return cast("OperatorStateStore", self.operator_state)
 
     def get_keyed_state_store(self) -> RuntimeContext:
         """For state that belongs to keys, on a keyed stream."""

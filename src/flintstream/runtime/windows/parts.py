@@ -57,7 +57,7 @@ class WindowParts(CheckpointedFunction, CheckpointListener):
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         """Lets the user's objects take over what an earlier run has left."""
-        store = context.get_operator_state_store()
+        store = context.operator_state
         self._lists: dict[str, OperatorListState] = {}
         for role, part in self._by_role():
             if isinstance(part, CheckpointedFunction):
