@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from flintstream.common.java import get_gateway, java_only
 from flintstream.common.time import Duration, Time, to_millis
+from flintstream.common.type_variables import R, T
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.datastream.async_functions import AsyncFunction, AsyncFunctionDescriptor, AsyncRetryStrategy
 from flintstream.datastream.async_retry_strategies import NO_RETRY_STRATEGY
@@ -43,12 +44,12 @@ class AsyncDataStream:
 
     @staticmethod
     def unordered_wait(
-        data_stream: DataStream,
-        async_function: AsyncFunction[Any, Any],
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, R],
         timeout: Time | Duration,
         capacity: int = 100,
         output_type: OutputType = None,
-    ) -> DataStream:
+    ) -> DataStream[R]:
         """Results come as they are ready, but never past a watermark.
 
         Example::
@@ -61,13 +62,13 @@ class AsyncDataStream:
 
     @staticmethod
     def unordered_wait_with_retry(
-        data_stream: DataStream,
-        async_function: AsyncFunction[Any, Any],
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, R],
         timeout: Time | Duration,
-        async_retry_strategy: AsyncRetryStrategy[Any],
+        async_retry_strategy: AsyncRetryStrategy[R],
         capacity: int = 100,
         output_type: OutputType = None,
-    ) -> DataStream:
+    ) -> DataStream[R]:
         """As `unordered_wait`, and tries again by a strategy.
 
         Example::
@@ -79,12 +80,12 @@ class AsyncDataStream:
 
     @staticmethod
     def ordered_wait(
-        data_stream: DataStream,
-        async_function: AsyncFunction[Any, Any],
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, R],
         timeout: Time | Duration,
         capacity: int = 100,
         output_type: OutputType = None,
-    ) -> DataStream:
+    ) -> DataStream[R]:
         """Results come in the order of the records.
 
         Example::
@@ -97,13 +98,13 @@ class AsyncDataStream:
 
     @staticmethod
     def ordered_wait_with_retry(
-        data_stream: DataStream,
-        async_function: AsyncFunction[Any, Any],
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, R],
         timeout: Time | Duration,
-        async_retry_strategy: AsyncRetryStrategy[Any],
+        async_retry_strategy: AsyncRetryStrategy[R],
         capacity: int = 100,
         output_type: OutputType = None,
-    ) -> DataStream:
+    ) -> DataStream[R]:
         """As `ordered_wait`, and tries again by a strategy.
 
         Example::
@@ -121,13 +122,13 @@ def get_j_env_configuration() -> NoReturn:
 
 def _wait(
     ordered: bool,
-    data_stream: DataStream,
-    function: AsyncFunction[Any, Any],
+    data_stream: DataStream[T],
+    function: AsyncFunction[T, R],
     timeout: Time | Duration,
-    strategy: AsyncRetryStrategy[Any],
+    strategy: AsyncRetryStrategy[R],
     capacity: int,
     output_type: OutputType,
-) -> DataStream:
+) -> DataStream[R]:
     name = "ordered_wait" if ordered else "unordered_wait"
     if not isinstance(data_stream, DataStream):
         raise TypeError(f"{name}: expected a DataStream, got {data_stream!r}")

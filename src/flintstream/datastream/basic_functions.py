@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, Generic
 
-from flintstream.common.type_variables import ACC, IN, IN1, IN2, KEY, OUT, T
+from flintstream.common.type_variables import ACC, IN, IN1, IN2, KEY, OUT, A, K, R, T
 from flintstream.runtime.context import RuntimeContext
 
 
@@ -226,3 +226,10 @@ class ReduceFunctionWrapper(FunctionWrapper):
     def reduce(self, value1: Any, value2: Any) -> Any:
         """What the callable gives."""
         return self._func(value1, value2)
+
+
+# What a method takes: a plain function of records A, or a function object.
+Mapper = Callable[[A], R] | MapFunction[A, R]
+FlatMapper = Callable[[A], Iterable[R] | None] | FlatMapFunction[A, R]
+Reducer = Callable[[A, A], A] | ReduceFunction[A]
+Selector = Callable[[A], K] | KeySelector[A, K]

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Generic
+
+from flintstream.common.type_variables import T_co
 
 
-class CloseableIterator:
+class CloseableIterator(Generic[T_co]):
     """The records of a stream, as the running job delivers them.
 
         with stream.execute_and_collect() as results:
@@ -20,21 +22,21 @@ class CloseableIterator:
     def __init__(self, client: Any, collector_id: str) -> None:
         self._client = client
         self._collector_id = collector_id
-        self._records: Iterator[Any] | None = client.iterate(collector_id)
+        self._records: Iterator[T_co] | None = client.iterate(collector_id)
 
-    def __iter__(self) -> CloseableIterator:
+    def __iter__(self) -> CloseableIterator[T_co]:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> T_co:
         return self.next()
 
-    def __enter__(self) -> CloseableIterator:
+    def __enter__(self) -> CloseableIterator[T_co]:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def next(self) -> Any:
+    def next(self) -> T_co:
         """The next record; raises StopIteration at the end."""
         if self._records is None:
             raise StopIteration("No more data.")

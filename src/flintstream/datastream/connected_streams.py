@@ -5,10 +5,11 @@ Imported from `flintstream.datastream`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic
 
+from flintstream.common.type_variables import A_co, B_co, K, R
 from flintstream.common.typeinfo import TypeInformation
+from flintstream.datastream.basic_functions import Selector
 from flintstream.datastream.data_stream import DataStream, OutputType
 from flintstream.datastream.functions import (
     BroadcastProcessFunction,
@@ -17,7 +18,6 @@ from flintstream.datastream.functions import (
     CoProcessFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
-    KeySelector,
 )
 from flintstream.datastream.keyed_stream import KeyedStream
 from flintstream.datastream.settings import declared_output_type
@@ -27,10 +27,8 @@ from flintstream.runtime.operators.broadcast import BroadcastProcessOperator
 from flintstream.runtime.operators.keyed import RichOperator
 from flintstream.runtime.operators.process import CoProcessOperator
 
-Selector = Callable[[Any], Any] | KeySelector
 
-
-class ConnectedStreams:
+class ConnectedStreams(Generic[A_co, B_co]):
     """Two streams, perhaps of different types, for functions with two inputs.
 
         orders.connect(payments).key_by(lambda o: o.id, lambda p: p.order_id).process(Match())
@@ -38,19 +36,22 @@ class ConnectedStreams:
     Both sides share the state of a key when both streams are keyed.
     """
 
-    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+    def __init__(self, stream1: DataStream[A_co], stream2: DataStream[B_co]) -> None:
         self.stream1 = stream1
         self.stream2 = stream2
 
     def key_by(
-        self, key_selector1: Selector, key_selector2: Selector, key_type: TypeInformation | None = None
-    ) -> ConnectedStreams:
+        self,
+        key_selector1: Selector[A_co, K],
+        key_selector2: Selector[B_co, K],
+        key_type: TypeInformation | None = None,
+    ) -> ConnectedStreams[A_co, B_co]:
         """Keys for both streams: `connected.key_by(lambda o: o.id, lambda p: p.order_id)`."""
         return ConnectedStreams(
             self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
         )
 
-    def map(self, func: CoMapFunction, output_type: OutputType = None) -> DataStream:
+    def map(self, func: CoMapFunction[A_co, B_co, R], output_type: OutputType = None) -> DataStream[R]:
         """One result for each record of either stream, or None for none.
 
         Example::
@@ -62,7 +63,7 @@ class ConnectedStreams:
         operator = RichOperator(func, "map", ("map1", "map2"), self._is_keyed_stream())
         return self._transform("Co-Map", operator, declared_output_type("map", output_type))
 
-    def flat_map(self, func: CoFlatMapFunction, output_type: OutputType = None) -> DataStream:
+    def flat_map(self, func: CoFlatMapFunction[A_co, B_co, R], output_type: OutputType = None) -> DataStream[R]:
         """Any number of results for each record of either stream.
 
         Example::
@@ -74,7 +75,11 @@ class ConnectedStreams:
         operator = RichOperator(func, "flat_map", ("flat_map1", "flat_map2"), self._is_keyed_stream())
         return self._transform("Co-Flat Map", operator, declared_output_type("flat_map", output_type))
 
-    def process(self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: OutputType = None) -> DataStream:
+    def process(
+        self,
+        func: CoProcessFunction[A_co, B_co, R] | KeyedCoProcessFunction[Any, A_co, B_co, R],
+        output_type: OutputType = None,
+    ) -> DataStream[R]:
         """Any number of results, with time and side outputs, on keys with state.
 
         Example::
@@ -107,21 +112,21 @@ class ConnectedStreams:
         return DataStream(env, recorded)
 
 
-class BroadcastStream:
+class BroadcastStream(Generic[B_co]):
     """What `stream.broadcast(descriptor)` gives: a stream to connect others with, and its broadcast states."""
 
-    def __init__(self, input_stream: DataStream, broadcast_state_descriptors: list[MapStateDescriptor]) -> None:
+    def __init__(self, input_stream: DataStream[B_co], broadcast_state_descriptors: list[MapStateDescriptor]) -> None:
         self.input_stream = input_stream
         self.broadcast_state_descriptors = broadcast_state_descriptors
 
 
-class BroadcastConnectedStream:
+class BroadcastConnectedStream(Generic[A_co, B_co]):
     """A stream connected with a broadcast one: `events.connect(rules.broadcast(descriptor))`."""
 
     def __init__(
         self,
-        non_broadcast_stream: DataStream,
-        broadcast_stream: BroadcastStream,
+        non_broadcast_stream: DataStream[A_co],
+        broadcast_stream: BroadcastStream[B_co],
         broadcast_state_descriptors: list[MapStateDescriptor],
     ) -> None:
         self.non_broadcast_stream = non_broadcast_stream
@@ -130,9 +135,9 @@ class BroadcastConnectedStream:
 
     def process(
         self,
-        func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
+        func: BroadcastProcessFunction[A_co, B_co, R] | KeyedBroadcastProcessFunction[Any, A_co, B_co, R],
         output_type: OutputType = None,
-    ) -> DataStream:
+    ) -> DataStream[R]:
         """Applies rules to events: `connected.process(Apply())`."""
         stream, broadcast = self.non_broadcast_stream, self.broadcast_stream.input_stream
         keyed = isinstance(stream, KeyedStream)

@@ -6,19 +6,20 @@ recorded.
 
 from __future__ import annotations
 
-import functools
 import uuid
 import warnings
 from collections.abc import Callable
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from flintstream.common.execution_config import ExecutionConfig
 from flintstream.common.output_tag import OutputTag
 from flintstream.common.time import Duration, Time
+from flintstream.common.type_variables import B, K, R, T, T_co, V
 from flintstream.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from flintstream.common.watermark_strategy import WatermarkStrategy
+from flintstream.datastream.basic_functions import FlatMapper, Mapper, Selector
 from flintstream.datastream.call_site import call_site
 from flintstream.datastream.closeable_iterator import CloseableIterator
 from flintstream.datastream.connectors.base import Sink
@@ -33,10 +34,15 @@ from flintstream.datastream.functions import (
     ProcessFunction,
     SinkFunction,
 )
-from flintstream.datastream.settings import OperatorSettings, declared_output_type
+from flintstream.datastream.settings import (
+    OperatorSettings,
+    check_watermark_strategy,
+    checked_function,
+    declared_output_type,
+)
 from flintstream.datastream.slot_sharing_group import SlotSharingGroup
 from flintstream.datastream.state import MapStateDescriptor
-from flintstream.datastream.window import WindowAssigner
+from flintstream.datastream.window import CountWindow, TimeWindow, WindowAssigner
 from flintstream.datastream.window_assigners import count_windows, time_windows
 from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.partitioners import (
@@ -72,11 +78,8 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound="DataStream")
 OutputType = TypeInformation | list[TypeInformation] | None
 
-# Attributes by which the runtime knows a function object; a plain callable must not be taken for one.
-_OBJECT_METHODS = ("open", "close", "map", "filter", "flat_map", "reduce", "get_key", "partition", "invoke")
 
-
-class DataStream:
+class DataStream(Generic[T_co]):
     """A stream of records. Streams are made by an environment and by the methods of other streams.
 
     Example::
@@ -188,7 +191,7 @@ class DataStream:
 
     # --- record by record ---
 
-    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: OutputType = None) -> DataStream:
+    def map(self, func: Mapper[T_co, R], output_type: OutputType = None) -> DataStream[R]:
         """One result for each record: `stream.map(lambda x: x * 2, output_type=Types.LONG())`.
 
         Declare the type where the records go on to another system or are shown; without it they are any
@@ -198,7 +201,7 @@ class DataStream:
         declared = declared_output_type("map", output_type)
         return self._transform("Map", element_operator("map", function, self._keyed), declared)
 
-    def flat_map(self, func: Callable[[Any], Any] | FlatMapFunction, output_type: OutputType = None) -> DataStream:
+    def flat_map(self, func: FlatMapper[T_co, R], output_type: OutputType = None) -> DataStream[R]:
         """Any number of results for each record.
 
         Example::
@@ -209,14 +212,14 @@ class DataStream:
         declared = declared_output_type("flat_map", output_type)
         return self._transform("Flat Map", element_operator("flat_map", function, self._keyed), declared)
 
-    def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
+    def filter(self, func: Callable[[T_co], bool] | FilterFunction[T_co]) -> DataStream[T_co]:
         """Keeps the records for which the function is true: `stream.filter(lambda x: x > 0)`."""
         function = checked_function("filter", func, FilterFunction)
         return self._transform(
             "Filter", element_operator("filter", function, self._keyed), self._transformation.output_type
         )
 
-    def process(self, func: ProcessFunction, output_type: OutputType = None) -> DataStream:
+    def process(self, func: ProcessFunction[T_co, R], output_type: OutputType = None) -> DataStream[R]:
         """Any number of results for each record, also to side outputs.
 
         Example::
@@ -233,7 +236,7 @@ class DataStream:
         declared = declared_output_type("process", output_type)
         return self._transform("Process", ProcessOperator(func, False), declared)
 
-    def project(self, *field_indexes: int) -> DataStream:
+    def project(self, *field_indexes: int) -> DataStream[tuple[Any, ...]]:
         """Keeps some fields of tuples, in the given order: `stream.project(2, 0)`."""
         declared = self._transformation.output_type
         if not isinstance(declared, TupleTypeInfo):
@@ -253,7 +256,7 @@ class DataStream:
             "Projection", PureMapOperator(select), TupleTypeInfo([types[index] for index in field_indexes])
         )
 
-    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T_co]:
         """Gives records timestamps and the stream watermarks.
 
         Example::
@@ -273,7 +276,7 @@ class DataStream:
 
     # --- several streams ---
 
-    def union(self, *streams: DataStream) -> DataStream:
+    def union(self, *streams: DataStream[T_co]) -> DataStream[T_co]:
         """This stream and others of the same type as one: `left.union(right, third)`."""
         for stream in streams:
             if not isinstance(stream, DataStream):
@@ -288,10 +291,12 @@ class DataStream:
         return DataStream(self._env, UnionTransformation(inputs))
 
     @overload
-    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+    def connect(self, ds: DataStream[B]) -> ConnectedStreams[T_co, B]: ...
     @overload
-    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
-    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+    def connect(self, ds: BroadcastStream[B]) -> BroadcastConnectedStream[T_co, B]: ...
+    def connect(
+        self, ds: DataStream[B] | BroadcastStream[B]
+    ) -> ConnectedStreams[T_co, B] | BroadcastConnectedStream[T_co, B]:
         """This stream and another, of any type, for functions with two inputs: `orders.connect(payments)`."""
         if isinstance(ds, BroadcastStream):
             self._same_environment("connect", ds.input_stream)
@@ -301,15 +306,15 @@ class DataStream:
         self._same_environment("connect", ds)
         return ConnectedStreams(self, ds)
 
-    def join(self, other_stream: DataStream) -> JoinedStreams:
+    def join(self, other_stream: DataStream[B]) -> JoinedStreams[T_co, B]:
         """Pairs of records of this stream and another, by key and window: `orders.join(prices).where(...)`."""
         return JoinedStreams(self, other_stream)
 
-    def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
+    def co_group(self, other_stream: DataStream[B]) -> CoGroupedStreams[T_co, B]:
         """Records of this stream and another together, by key and window: `orders.co_group(payments).where(...)`."""
         return CoGroupedStreams(self, other_stream)
 
-    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+    def get_side_output(self, output_tag: OutputTag[T]) -> DataStream[T]:
         """The records that the operator wrote to a side output: `main.get_side_output(OutputTag("late"))`."""
         if not isinstance(output_tag, OutputTag):
             raise TypeError(f"get_side_output: expected an OutputTag, got {output_tag!r}")
@@ -319,9 +324,7 @@ class DataStream:
 
     # --- partitioning ---
 
-    def key_by(
-        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
-    ) -> KeyedStream:
+    def key_by(self, key_selector: Selector[T_co, K], key_type: TypeInformation | None = None) -> KeyedStream[T_co, K]:
         """Records with equal keys go to the same subtask, and functions have state of the key.
 
         Example::
@@ -335,19 +338,19 @@ class DataStream:
         partitioned = PartitionTransformation(self._transformation, partitioner)
         return KeyedStream(self._env, partitioned, self)
 
-    def shuffle(self) -> DataStream:
+    def shuffle(self) -> DataStream[T_co]:
         """Records go to subtasks at random: `stream.shuffle().map(f)`."""
         return self._partition(ShufflePartitioner())
 
-    def rebalance(self) -> DataStream:
+    def rebalance(self) -> DataStream[T_co]:
         """Records go to all subtasks in turn: `stream.rebalance().map(f)`."""
         return self._partition(RebalancePartitioner())
 
-    def rescale(self) -> DataStream:
+    def rescale(self) -> DataStream[T_co]:
         """Records go to a few near subtasks in turn: `stream.rescale().map(f)`."""
         return self._partition(RescalePartitioner())
 
-    def forward(self) -> DataStream:
+    def forward(self) -> DataStream[T_co]:
         """Records stay in the subtask of the same index, which needs equal parallelism.
 
         Example::
@@ -356,23 +359,23 @@ class DataStream:
         """
         return self._partition(ForwardPartitioner())
 
-    def global_(self) -> DataStream:
+    def global_(self) -> DataStream[T_co]:
         """All records go to the first subtask: `stream.global_().map(f)`."""
         return self._partition(GlobalPartitioner())
 
     @overload
-    def broadcast(self) -> DataStream: ...
+    def broadcast(self) -> DataStream[T_co]: ...
     @overload
     def broadcast(
         self,
         broadcast_state_descriptor: MapStateDescriptor,
         *other_broadcast_state_descriptors: MapStateDescriptor,
-    ) -> BroadcastStream: ...
+    ) -> BroadcastStream[T_co]: ...
     def broadcast(
         self,
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
-    ) -> DataStream | BroadcastStream:
+    ) -> DataStream[T_co] | BroadcastStream[T_co]:
         """Every record goes to every subtask; with descriptors, for broadcast state.
 
         Example::
@@ -391,8 +394,8 @@ class DataStream:
     def partition_custom(
         self,
         partitioner: Callable[[Any, int], int] | Partitioner,
-        key_selector: Callable[[Any], Any] | KeySelector,
-    ) -> DataStream:
+        key_selector: Selector[T_co, object],
+    ) -> DataStream[T_co]:
         """The partitioner says which subtask a key goes to.
 
         Example::
@@ -416,7 +419,7 @@ class DataStream:
         operator = PrintOperator(sink_identifier, self._transformation.output_type)
         return self._sink("Print to Std. Out", operator)
 
-    def add_sink(self, sink_func: SinkFunction | Callable[[Any], Any]) -> DataStreamSink:
+    def add_sink(self, sink_func: SinkFunction[T_co] | Callable[[T_co], object]) -> DataStreamSink:
         """Gives each record to a sink function written in Python: `stream.add_sink(Append())`."""
         if isinstance(sink_func, SinkFunction):
             create_operator = getattr(sink_func, "create_operator", None)
@@ -427,7 +430,7 @@ class DataStream:
             return self._sink("Unnamed", FunctionSinkOperator(sink_func))
         return self._sink("Unnamed", FunctionSinkOperator(checked_function("add_sink", sink_func, SinkFunction)))
 
-    def sink_to(self, sink: Sink) -> DataStreamSink:
+    def sink_to(self, sink: Sink[T_co]) -> DataStreamSink:
         """Writes records to a connector's sink: `stream.sink_to(KafkaSink.builder()...build())`."""
         if not isinstance(sink, Sink):
             raise TypeError(f"sink_to: expected a Sink of flintstream.datastream.connectors, got {sink!r}")
@@ -442,14 +445,14 @@ class DataStream:
         return CommittedSink(self._env, writer, committing)
 
     @overload
-    def execute_and_collect(self, job_execution_name: str | None = None) -> CloseableIterator: ...
+    def execute_and_collect(self, job_execution_name: str | None = None) -> CloseableIterator[T_co]: ...
     @overload
-    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[T_co]: ...
     @overload
-    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[T_co]: ...
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> CloseableIterator | list[Any]:
+    ) -> CloseableIterator[T_co] | list[T_co]:
         """Runs the job, and gives the records of this stream: an iterator, or a list of at most `limit`.
 
         Example::
@@ -465,7 +468,7 @@ class DataStream:
             # As parallel as what it collects from: then it is chained to that, and nothing is exchanged.
             sink._transformation.parallelism = self._transformation.parallelism
         client = self._env.execute_async(job_execution_name or "DataStream Collect")
-        results = CloseableIterator(client, collector_id)
+        results: CloseableIterator[T_co] = CloseableIterator(client, collector_id)
         if limit is None:
             return results
         with results:
@@ -473,7 +476,7 @@ class DataStream:
 
     # --- windows ---
 
-    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
+    def window_all(self, window_assigner: WindowAssigner[Any, V]) -> AllWindowedStream[T_co, V]:
         """Windows over all records of the stream, in one subtask.
 
         Example::
@@ -482,11 +485,13 @@ class DataStream:
         """
         return AllWindowedStream(self, window_assigner)
 
-    def time_window_all(self, size: Time | Duration, slide: Time | Duration | None = None) -> AllWindowedStream:
+    def time_window_all(
+        self, size: Time | Duration, slide: Time | Duration | None = None
+    ) -> AllWindowedStream[T_co, TimeWindow]:
         """As `KeyedStream.time_window`, over all records: `stream.time_window_all(Time.minutes(1))`."""
         return self.window_all(time_windows(self._env, size, slide))
 
-    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream[T_co, CountWindow]:
         """As `KeyedStream.count_window`, over all records: `stream.count_window_all(100)`."""
         return self.window_all(count_windows(size, slide))
 
@@ -508,7 +513,7 @@ class DataStream:
         self._env._record(recorded)
         return DataStreamSink(self._env, recorded)
 
-    def _partition(self, partitioner: StreamPartitioner) -> DataStream:
+    def _partition(self, partitioner: StreamPartitioner) -> DataStream[T_co]:
         return DataStream(self._env, PartitionTransformation(self._transformation, partitioner))
 
     def _settings(self, method: str) -> OperatorSettings:
@@ -533,25 +538,6 @@ class _OneField:
 
     def __call__(self, value: Any) -> tuple[Any]:
         return (value[self._index],)
-
-
-def checked_function(operator: str, func: Any, kind: type[Any]) -> Any:
-    """A function object of that kind, or any callable; refuses all else, and classes given in place of
-    instances."""
-    if isinstance(func, kind):
-        return func
-    if isinstance(func, type) and issubclass(func, kind):
-        raise TypeError(f"{operator}: give an instance, {func.__name__}(), not the class {func.__name__}")
-    if not callable(func):
-        raise TypeError(f"{operator}: expected a {kind.__name__} or a callable, got {func!r}")
-    # The runtime looks for methods by name; behind a partial, a callable is nothing but a callable.
-    return functools.partial(func) if any(hasattr(func, method) for method in _OBJECT_METHODS) else func
-
-
-def check_watermark_strategy(operator: str, strategy: Any) -> None:
-    """Refuses what is no watermark strategy."""
-    if not isinstance(strategy, WatermarkStrategy):
-        raise TypeError(f"{operator}: expected a WatermarkStrategy, got {strategy!r}")
 
 
 def _virtual_name(transformation: Transformation) -> str:

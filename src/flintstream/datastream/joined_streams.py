@@ -6,14 +6,16 @@ Imported from `flintstream.datastream`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from flintstream.common.output_tag import OutputTag
 from flintstream.common.time import Duration, Time
+from flintstream.common.type_variables import A_co, B, B_co, K, R
 from flintstream.common.typeinfo import TypeInformation
+from flintstream.datastream.basic_functions import Selector
 from flintstream.datastream.connected_streams import ConnectedStreams
-from flintstream.datastream.data_stream import DataStream, OutputType, checked_function
+from flintstream.datastream.data_stream import DataStream, OutputType
 from flintstream.datastream.functions import (
     CoGroupFunction,
     FlatJoinFunction,
@@ -23,7 +25,7 @@ from flintstream.datastream.functions import (
     ProcessJoinFunction,
 )
 from flintstream.datastream.keyed_stream import KeyedStream
-from flintstream.datastream.settings import declared_output_type
+from flintstream.datastream.settings import checked_function, declared_output_type
 from flintstream.datastream.window import Evictor, Trigger, WindowAssigner
 from flintstream.datastream.window_options import millis
 from flintstream.datastream.windowed_stream import WindowedStream
@@ -39,7 +41,6 @@ from flintstream.runtime.windows.functions import PassOn
 if TYPE_CHECKING:
     from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-Selector = Callable[[Any], Any] | KeySelector
 Length = Duration | Time | int
 _W = TypeVar("_W", bound="_JoinWindows")
 _Self = TypeVar("_Self", bound="_JoinWindows")
@@ -48,7 +49,7 @@ _Self = TypeVar("_Self", bound="_JoinWindows")
 # --- by window ---
 
 
-class JoinedStreams:
+class JoinedStreams(Generic[A_co, B_co]):
     """Two streams whose records are paired by key and window: `orders.join(prices)`.
 
     Example::
@@ -58,15 +59,17 @@ class JoinedStreams:
             .apply(lambda order, price: order.count * price.amount)
     """
 
-    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+    def __init__(self, stream1: DataStream[A_co], stream2: DataStream[B_co]) -> None:
         self._streams = _two_streams("join", stream1, stream2)
 
-    def where(self, key_selector: Selector, key_type: TypeInformation | None = None) -> Where[JoinedWindows]:
+    def where(
+        self, key_selector: Selector[A_co, K], key_type: TypeInformation | None = None
+    ) -> Where[JoinedWindows[A_co, B_co], B_co, K]:
         """The key of a record of the first stream: `.where(lambda order: order.item)`."""
         return Where(self._streams, key_selector, key_type, JoinedWindows)
 
 
-class CoGroupedStreams:
+class CoGroupedStreams(Generic[A_co, B_co]):
     """Two streams whose records are grouped by key and window: `orders.co_group(payments)`.
 
     Example::
@@ -76,21 +79,23 @@ class CoGroupedStreams:
             .apply(Unpaid())
     """
 
-    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+    def __init__(self, stream1: DataStream[A_co], stream2: DataStream[B_co]) -> None:
         self._streams = _two_streams("co_group", stream1, stream2)
 
-    def where(self, key_selector: Selector, key_type: TypeInformation | None = None) -> Where[CoGroupedWindows]:
+    def where(
+        self, key_selector: Selector[A_co, K], key_type: TypeInformation | None = None
+    ) -> Where[CoGroupedWindows[A_co, B_co], B_co, K]:
         """The key of a record of the first stream: `.where(lambda order: order.number)`."""
         return Where(self._streams, key_selector, key_type, CoGroupedWindows)
 
 
-class Where(Generic[_W]):
+class Where(Generic[_W, B, K]):
     """Two streams with a key for the first; `equal_to` says the key for the second."""
 
     def __init__(
         self,
-        streams: tuple[DataStream, DataStream],
-        key_selector: Selector,
+        streams: tuple[DataStream, DataStream[B]],
+        key_selector: Selector[Any, K],
         key_type: TypeInformation | None,
         windows: type[_W],
     ) -> None:
@@ -99,7 +104,7 @@ class Where(Generic[_W]):
         self._key_type = _checked_key_type("where", key_type)
         self._windows = windows
 
-    def equal_to(self, key_selector: Selector, key_type: TypeInformation | None = None) -> EqualTo[_W]:
+    def equal_to(self, key_selector: Selector[B, K], key_type: TypeInformation | None = None) -> EqualTo[_W]:
         """The key of a record of the second stream: `.equal_to(lambda payment: payment.order)`."""
         selector = checked_function("equal_to", key_selector, KeySelector)
         declared = _checked_key_type("equal_to", key_type)
@@ -167,12 +172,14 @@ class _JoinWindows:
         return self
 
 
-class JoinedWindows(_JoinWindows):
+class JoinedWindows(_JoinWindows, Generic[A_co, B_co]):
     """The windows of two joined streams: `apply` says what becomes of each pair."""
 
     def apply(
-        self, function: Callable[[Any, Any], Any] | JoinFunction | FlatJoinFunction, output_type: OutputType = None
-    ) -> DataStream:
+        self,
+        function: Callable[[A_co, B_co], R] | JoinFunction[A_co, B_co, R] | FlatJoinFunction[A_co, B_co, R],
+        output_type: OutputType = None,
+    ) -> DataStream[R]:
         """Calls a function with each pair of records of one key and window: `.apply(lambda left, right: (left, right))`.
 
         A JoinFunction or a plain function gives one result for a pair, a FlatJoinFunction any number.
@@ -188,12 +195,14 @@ class JoinedWindows(_JoinWindows):
         return self._windows.join(function, Join(checked, _call_of(checked, JoinFunction, "join")), output_type)
 
 
-class CoGroupedWindows(_JoinWindows):
+class CoGroupedWindows(_JoinWindows, Generic[A_co, B_co]):
     """The windows of two grouped streams: `apply` says what becomes of each key and window."""
 
     def apply(
-        self, function: Callable[[Any, Any], Any] | CoGroupFunction, output_type: OutputType = None
-    ) -> DataStream:
+        self,
+        function: Callable[[list[A_co], list[B_co]], Iterable[R] | None] | CoGroupFunction[A_co, B_co, R],
+        output_type: OutputType = None,
+    ) -> DataStream[R]:
         """Calls a function with all records of one key and window, those of each stream by themselves.
 
         Also where one of the streams has none. A plain function of two lists will do: `.apply(lambda left, right: [...])`.
@@ -239,7 +248,7 @@ class _TaggedKey(KeySelector):
 # --- by the time between two records ---
 
 
-class IntervalJoin:
+class IntervalJoin(Generic[A_co, B_co]):
     """Two keyed streams whose records are paired by key and time: `orders.interval_join(payments)`.
 
     Example::
@@ -250,7 +259,7 @@ class IntervalJoin:
             .process(Paid())
     """
 
-    def __init__(self, left: KeyedStream, right: KeyedStream) -> None:
+    def __init__(self, left: KeyedStream[A_co, Any], right: KeyedStream[B_co, Any]) -> None:
         for stream in (left, right):
             if not isinstance(stream, KeyedStream):
                 raise TypeError(
@@ -261,7 +270,7 @@ class IntervalJoin:
         self._left = left
         self._right = right
 
-    def in_event_time(self) -> IntervalJoin:
+    def in_event_time(self) -> IntervalJoin[A_co, B_co]:
         """The time is that of the records' timestamps, as it is anyway."""
         return self
 
@@ -271,7 +280,7 @@ class IntervalJoin:
             "in_processing_time: an interval join works in event time only: assign timestamps to both streams"
         )
 
-    def between(self, lower_bound: Length, upper_bound: Length) -> IntervalJoined:
+    def between(self, lower_bound: Length, upper_bound: Length) -> IntervalJoined[A_co, B_co]:
         """How far behind its left record a right one may be; both bounds are included, and may be negative.
 
         Pairs have `left + lower_bound <= right <= left + upper_bound`::
@@ -286,10 +295,12 @@ class IntervalJoin:
         return IntervalJoined(self._left, self._right, lower, upper)
 
 
-class IntervalJoined:
+class IntervalJoined(Generic[A_co, B_co]):
     """An interval join with its bounds: `process` says what becomes of each pair."""
 
-    def __init__(self, left: KeyedStream, right: KeyedStream, lower_bound: int, upper_bound: int) -> None:
+    def __init__(
+        self, left: KeyedStream[A_co, Any], right: KeyedStream[B_co, Any], lower_bound: int, upper_bound: int
+    ) -> None:
         self._streams = ConnectedStreams(left, right)
         self._lower = lower_bound
         self._upper = upper_bound
@@ -298,27 +309,29 @@ class IntervalJoined:
         self._left_tag: OutputTag | None = None
         self._right_tag: OutputTag | None = None
 
-    def lower_bound_exclusive(self) -> IntervalJoined:
+    def lower_bound_exclusive(self) -> IntervalJoined[A_co, B_co]:
         """A right record exactly at the lower bound is no partner."""
         self._lower_exclusive = True
         return self
 
-    def upper_bound_exclusive(self) -> IntervalJoined:
+    def upper_bound_exclusive(self) -> IntervalJoined[A_co, B_co]:
         """A right record exactly at the upper bound is no partner."""
         self._upper_exclusive = True
         return self
 
-    def side_output_left_late_data(self, output_tag: OutputTag) -> IntervalJoined:
+    def side_output_left_late_data(self, output_tag: OutputTag[Any]) -> IntervalJoined[A_co, B_co]:
         """Where left records go that come behind the watermark; without it they are dropped and counted."""
         self._left_tag = _checked_tag("side_output_left_late_data", output_tag)
         return self
 
-    def side_output_right_late_data(self, output_tag: OutputTag) -> IntervalJoined:
+    def side_output_right_late_data(self, output_tag: OutputTag[Any]) -> IntervalJoined[A_co, B_co]:
         """Where right records go that come behind the watermark; without it they are dropped and counted."""
         self._right_tag = _checked_tag("side_output_right_late_data", output_tag)
         return self
 
-    def process(self, process_join_function: ProcessJoinFunction, output_type: OutputType = None) -> DataStream:
+    def process(
+        self, process_join_function: ProcessJoinFunction[A_co, B_co, R], output_type: OutputType = None
+    ) -> DataStream[R]:
         """Calls a function with each pair: `.process(Paid(), Types.STRING())`."""
         if not isinstance(process_join_function, ProcessJoinFunction):
             raise TypeError(f"process: an interval join needs a ProcessJoinFunction, got {process_join_function!r}")

@@ -3,23 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, overload
 
 from flintstream.common.time import Duration, Time
+from flintstream.common.type_variables import B, K, K_co, R, T_co, V
 from flintstream.common.typeinfo import TypeInformation, Types
+from flintstream.common.types import Row
 from flintstream.datastream.aggregations import Position, aggregation
-from flintstream.datastream.data_stream import DataStream, OutputType, checked_function
+from flintstream.datastream.basic_functions import Reducer, Selector
+from flintstream.datastream.data_stream import DataStream, OutputType
 from flintstream.datastream.functions import (
     KeyedProcessFunction,
     KeySelector,
     MapFunction,
     ReduceFunction,
 )
-from flintstream.datastream.settings import declared_output_type
+from flintstream.datastream.settings import checked_function, declared_output_type
 from flintstream.datastream.stateful_functions import FilterWithState, FlatMapWithState, MapWithState, StatefulFunction
-from flintstream.datastream.window import WindowAssigner
+from flintstream.datastream.window import CountWindow, TimeWindow, WindowAssigner
 from flintstream.datastream.window_assigners import count_windows, time_windows
 from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.partitioners import KeyGroupPartitioner
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     from flintstream.graph.transformations import PartitionTransformation
 
 
-class KeyedStream(DataStream):
+class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
     """What `key_by` gives: functions see their records with state of the record's key.
 
     Example::
@@ -60,13 +63,15 @@ class KeyedStream(DataStream):
         self,
         env: StreamExecutionEnvironment,
         transformation: PartitionTransformation,
-        origin_stream: DataStream,
+        origin_stream: DataStream[T_co],
     ) -> None:
         super().__init__(env, transformation)
         self._partitioner = transformation.partitioner
         self._origin_stream = origin_stream
 
-    def process(self, func: KeyedProcessFunction, output_type: OutputType = None) -> DataStream:  # type: ignore[override]
+    def process(  # type: ignore[override]
+        self, func: KeyedProcessFunction[K_co, T_co, R], output_type: OutputType = None
+    ) -> DataStream[R]:
         """Any number of results for each record, with state, timers and side outputs.
 
         Example::
@@ -78,7 +83,7 @@ class KeyedStream(DataStream):
         declared = declared_output_type("process", output_type)
         return self._transform("KeyedProcess", ProcessOperator(func, True), declared)
 
-    def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
+    def reduce(self, func: Reducer[T_co]) -> DataStream[T_co]:
         """Combines each record with the result so far of its key, and emits that: `keyed.reduce(max)`.
 
         In batch mode only the last result of each key is emitted.
@@ -87,8 +92,11 @@ class KeyedStream(DataStream):
         return self._transform("Keyed Reduce", ReduceOperator(function), self._transformation.output_type)
 
     def map_with_state(
-        self, func: StatefulFunction, output_type: OutputType = None, state_type: TypeInformation | None = None
-    ) -> DataStream:
+        self,
+        func: StatefulFunction[T_co, R],
+        output_type: OutputType = None,
+        state_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
         """One result for each record, from the record and the state of its key.
 
         The function gets the record and the state (None at first), and gives the result and the new state (None to forget
@@ -100,8 +108,11 @@ class KeyedStream(DataStream):
         return self.map(function, output_type)
 
     def flat_map_with_state(
-        self, func: StatefulFunction, output_type: OutputType = None, state_type: TypeInformation | None = None
-    ) -> DataStream:
+        self,
+        func: StatefulFunction[T_co, Iterable[R] | None],
+        output_type: OutputType = None,
+        state_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
         """Any number of results for each record, from the record and the state of its key.
 
         Example::
@@ -111,7 +122,9 @@ class KeyedStream(DataStream):
         function = FlatMapWithState("flat_map_with_state", _stateful("flat_map_with_state", func), state_type)
         return self.flat_map(function, output_type)
 
-    def filter_with_state(self, func: StatefulFunction, state_type: TypeInformation | None = None) -> DataStream:
+    def filter_with_state(
+        self, func: StatefulFunction[T_co, object], state_type: TypeInformation | None = None
+    ) -> DataStream[T_co]:
         """Keeps the records for which the first result is true.
 
         Example::
@@ -120,7 +133,7 @@ class KeyedStream(DataStream):
         """
         return self.filter(FilterWithState("filter_with_state", _stateful("filter_with_state", func), state_type))
 
-    def sum(self, position_to_sum: Position = 0) -> DataStream:
+    def sum(self, position_to_sum: Position = 0) -> DataStream[T_co]:
         """The running sum of a field, by position or name: `keyed.sum(1)`.
 
         The other fields are those of the first record of the key; on plain values the field is the value
@@ -128,7 +141,7 @@ class KeyedStream(DataStream):
         """
         return self._aggregate("sum", position_to_sum)
 
-    def min(self, position_to_min: Position = 0) -> DataStream:
+    def min(self, position_to_min: Position = 0) -> DataStream[T_co]:
         """The smallest value so far of a field; the other fields are those of the key's first record.
 
         Example::
@@ -137,7 +150,7 @@ class KeyedStream(DataStream):
         """
         return self._aggregate("min", position_to_min)
 
-    def max(self, position_to_max: Position = 0) -> DataStream:
+    def max(self, position_to_max: Position = 0) -> DataStream[T_co]:
         """The largest value so far of a field; the other fields are those of the key's first record.
 
         Example::
@@ -146,7 +159,7 @@ class KeyedStream(DataStream):
         """
         return self._aggregate("max", position_to_max)
 
-    def min_by(self, position_to_min_by: Position = 0) -> DataStream:
+    def min_by(self, position_to_min_by: Position = 0) -> DataStream[T_co]:
         """The record with the smallest value so far of a field, the first of equal ones.
 
         Example::
@@ -155,7 +168,7 @@ class KeyedStream(DataStream):
         """
         return self._aggregate("min_by", position_to_min_by)
 
-    def max_by(self, position_to_max_by: Position = 0) -> DataStream:
+    def max_by(self, position_to_max_by: Position = 0) -> DataStream[T_co]:
         """The record with the largest value so far of a field, the first of equal ones.
 
         Example::
@@ -164,19 +177,19 @@ class KeyedStream(DataStream):
         """
         return self._aggregate("max_by", position_to_max_by)
 
-    def key_by(
-        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
-    ) -> KeyedStream:
+    def key_by(self, key_selector: Selector[T_co, K], key_type: TypeInformation | None = None) -> KeyedStream[T_co, K]:
         """Other keys for the same records: `keyed.key_by(lambda click: click.page)`."""
         return self._origin_stream.key_by(key_selector, key_type)
 
-    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+    def window(self, window_assigner: WindowAssigner[Any, V]) -> WindowedStream[T_co, K_co, V]:
         """Windows of each key: `keyed.window(TumblingEventTimeWindows.of(Time.minutes(1)))`."""
         from flintstream.datastream.windowed_stream import WindowedStream
 
         return WindowedStream(self, window_assigner)
 
-    def time_window(self, size: Time | Duration, slide: Time | Duration | None = None) -> WindowedStream:
+    def time_window(
+        self, size: Time | Duration, slide: Time | Duration | None = None
+    ) -> WindowedStream[T_co, K_co, TimeWindow]:
         """Windows of a size, one after the other or starting every `slide`, in the time characteristic of the environment:
         event time unless set.
 
@@ -186,7 +199,7 @@ class KeyedStream(DataStream):
         """
         return self.window(time_windows(self._env, size, slide))
 
-    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream[T_co, K_co, CountWindow]:
         """Windows of so many records of each key, which start every `slide` records.
 
         Example::
@@ -195,7 +208,7 @@ class KeyedStream(DataStream):
         """
         return self.window(count_windows(size, slide))
 
-    def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
+    def interval_join(self, other_stream: KeyedStream[B, K_co]) -> IntervalJoin[T_co, B]:
         """Pairs of records of this keyed stream and another, with equal keys and timestamps near each other.
 
         Example::
@@ -206,19 +219,19 @@ class KeyedStream(DataStream):
 
         return IntervalJoin(self, other_stream)
 
-    def _aggregate(self, name: str, position: Position) -> DataStream:
+    def _aggregate(self, name: str, position: Position) -> DataStream[T_co]:
         function = aggregation(name, position, self._transformation.output_type)
         return self._transform("Keyed Aggregation", ReduceOperator(function), self._transformation.output_type)
 
+    @overload  # type: ignore[override]
+    def execute_and_collect(self, job_execution_name: str | None = None) -> CloseableIterator[Row]: ...
     @overload
-    def execute_and_collect(self, job_execution_name: str | None = None) -> CloseableIterator: ...
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Row]: ...
     @overload
-    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
-    @overload
-    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Row]: ...
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> CloseableIterator | list[Any]:
+    ) -> CloseableIterator[Row] | list[Row]:
         """As that of `DataStream`, but as in PyFlink each result is a Row of the key and the record.
 
         Example::
@@ -296,7 +309,7 @@ class _WithKey(MapFunction):
             selector.close()
 
 
-def _stateful(operator: str, func: Any) -> StatefulFunction:
+def _stateful(operator: str, func: StatefulFunction[T_co, R]) -> StatefulFunction[T_co, R]:
     if not callable(func):
         raise TypeError(f"{operator}: expected a function of a record and a state, got {func!r}")
-    return func  # type: ignore[no-any-return]
+    return func

@@ -1,11 +1,13 @@
-"""The settings that any operator has, checked; streams and sinks offer them as methods."""
+"""The settings that any operator has, and the functions and types it is given, checked."""
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.typeinfo import RowTypeInfo, TypeInformation
+from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.slot_sharing_group import SlotSharingGroup
 from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.transformations import ChainingStrategy, Transformation
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 _UID_HASH = re.compile(r"[0-9a-fA-F]{32}")
+
+# Attributes by which the runtime knows a function object; a plain callable must not be taken for one.
+_OBJECT_METHODS = ("open", "close", "map", "filter", "flat_map", "reduce", "get_key", "partition", "invoke")
 
 
 class OperatorSettings:
@@ -95,3 +100,22 @@ def declared_output_type(operator: str, output_type: Any) -> TypeInformation | N
     raise TypeError(
         f"{operator}: output_type must be one of Types, such as Types.STRING(), or a list of them, got {output_type!r}"
     )
+
+
+def checked_function(operator: str, func: Any, kind: type[Any]) -> Any:
+    """A function object of that kind, or any callable; refuses all else, and classes given in place of
+    instances."""
+    if isinstance(func, kind):
+        return func
+    if isinstance(func, type) and issubclass(func, kind):
+        raise TypeError(f"{operator}: give an instance, {func.__name__}(), not the class {func.__name__}")
+    if not callable(func):
+        raise TypeError(f"{operator}: expected a {kind.__name__} or a callable, got {func!r}")
+    # The runtime looks for methods by name; behind a partial, a callable is nothing but a callable.
+    return functools.partial(func) if any(hasattr(func, method) for method in _OBJECT_METHODS) else func
+
+
+def check_watermark_strategy(operator: str, strategy: Any) -> None:
+    """Refuses what is no watermark strategy."""
+    if not isinstance(strategy, WatermarkStrategy):
+        raise TypeError(f"{operator}: expected a WatermarkStrategy, got {strategy!r}")

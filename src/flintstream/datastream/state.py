@@ -15,12 +15,12 @@ Example::
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Generic
 
 from flintstream.common.type_variables import ACC, IN, OUT, A, K, R, T, V
 from flintstream.common.typeinfo import TypeInformation, Types
-from flintstream.datastream.basic_functions import AggregateFunction, ReduceFunction, ReduceFunctionWrapper
+from flintstream.datastream.basic_functions import AggregateFunction, ReduceFunction, ReduceFunctionWrapper, Reducer
 from flintstream.datastream.state_ttl import StateTtlConfig
 from flintstream.runtime.context import RuntimeContext
 from flintstream.runtime.state import ttl, views
@@ -316,7 +316,7 @@ class ReducingStateDescriptor(StateDescriptor, Generic[T]):
     def __init__(
         self,
         name: str,
-        reduce_function: ReduceFunction[T] | Callable[[T, T], T],
+        reduce_function: Reducer[T],
         type_info: TypeInformation[T],
     ) -> None:
         super().__init__(name, type_info)

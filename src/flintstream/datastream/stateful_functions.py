@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Generic
 
+from flintstream.common.type_variables import IN, OUT, R, T
 from flintstream.common.typeinfo import TypeInformation, Types
 from flintstream.datastream.basic_functions import FilterFunction, FlatMapFunction, Function, MapFunction
 from flintstream.datastream.state import ValueState, ValueStateDescriptor
 from flintstream.runtime.context import RuntimeContext
 
-StatefulFunction = Callable[[Any, Any], tuple[Any, Any]]
+StatefulFunction = Callable[[T, Any], tuple[R, Any]]
 """Of a record and the state of its key (None at first): the result, and the new state (None to forget it)."""
 
 
-class _WithState(Function):
+class _WithState(Function, Generic[IN, OUT]):
     """Keeps what the function gives as the new state."""
 
-    def __init__(self, operator: str, function: StatefulFunction, state_type: TypeInformation | None) -> None:
+    def __init__(self, operator: str, function: StatefulFunction[IN, OUT], state_type: TypeInformation | None) -> None:
         self._operator = operator
         self._function = function
         self._type = Types.PICKLED_BYTE_ARRAY() if state_type is None else state_type
@@ -25,7 +26,7 @@ class _WithState(Function):
     def open(self, runtime_context: RuntimeContext) -> None:
         self._state: ValueState[Any] = runtime_context.get_state(ValueStateDescriptor("state", self._type))
 
-    def _call(self, value: Any) -> Any:
+    def _call(self, value: IN) -> OUT:
         given = self._function(value, self._state.value())
         # Not just anything of two: a string or a generator is a result whose state was forgotten.
         if not isinstance(given, (tuple, list)) or len(given) != 2:
@@ -37,23 +38,22 @@ class _WithState(Function):
         return result
 
 
-class MapWithState(_WithState, MapFunction):
+class MapWithState(_WithState[IN, OUT], MapFunction[IN, OUT]):
     """One result for each record."""
 
-    def map(self, value: Any) -> Any:
+    def map(self, value: IN) -> OUT:
         return self._call(value)
 
 
-class FlatMapWithState(_WithState, FlatMapFunction):
+class FlatMapWithState(_WithState[IN, Iterable[OUT] | None], FlatMapFunction[IN, OUT]):
     """Any number of results for each record."""
 
-    def flat_map(self, value: Any) -> Iterable[Any] | None:
-        results: Iterable[Any] | None = self._call(value)
-        return results
+    def flat_map(self, value: IN) -> Iterable[OUT] | None:
+        return self._call(value)
 
 
-class FilterWithState(_WithState, FilterFunction):
+class FilterWithState(_WithState[IN, object], FilterFunction[IN]):
     """Keeps the records for which the result is true."""
 
-    def filter(self, value: Any) -> bool:
+    def filter(self, value: IN) -> bool:
         return bool(self._call(value))

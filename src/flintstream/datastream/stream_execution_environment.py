@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from flintstream.common.basic_typeinfo import wrapping
 from flintstream.common.configuration import Configuration
 from flintstream.common.job_client import JobClient
 from flintstream.common.job_execution_result import JobExecutionResult
-from flintstream.common.typeinfo import TypeInformation, Types
+from flintstream.common.type_variables import R
+from flintstream.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from flintstream.common.types import Row
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.connectors.base import Source
-from flintstream.datastream.data_stream import DataStream, check_watermark_strategy
+from flintstream.datastream.data_stream import DataStream
 from flintstream.datastream.environment_settings import EnvironmentSettings, effective_configuration, running_spark
 from flintstream.datastream.execution_mode import RuntimeExecutionMode
 from flintstream.datastream.io_functions import ParallelSourceFunction, SourceFunction, declared_type
-from flintstream.datastream.settings import declared_output_type
+from flintstream.datastream.settings import check_watermark_strategy, declared_output_type
 from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.guarantees import guarantees_text
@@ -66,6 +68,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
     # --- sources ---
 
+    @overload
+    def from_collection(self, collection: Iterable[Any], type_info: RowTypeInfo) -> DataStream[Row]: ...
+    @overload
+    def from_collection(self, collection: Iterable[R], type_info: TypeInformation | None = None) -> DataStream[R]: ...
     def from_collection(self, collection: Iterable[Any], type_info: TypeInformation | None = None) -> DataStream:
         """The elements of a collection, in order, in one subtask.
 
@@ -93,11 +99,11 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
     def from_source(
         self,
-        source: Source,
+        source: Source[R],
         watermark_strategy: WatermarkStrategy,
         source_name: str,
         type_info: TypeInformation | None = None,
-    ) -> DataStream:
+    ) -> DataStream[R]:
         """The records of a connector's source.
 
         Example::
@@ -114,10 +120,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
     def add_source(
         self,
-        source_func: SourceFunction,
+        source_func: SourceFunction[R],
         source_name: str = "Custom Source",
         type_info: TypeInformation | None = None,
-    ) -> DataStream:
+    ) -> DataStream[R]:
         """The records of a source function in Python: `env.add_source(Numbers(), "numbers", Types.LONG())`.
 
         It has one subtask, unless it is a `ParallelSourceFunction`.
@@ -131,14 +137,14 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         parallel = isinstance(source_func, ParallelSourceFunction)
         return self._add_source(source_name, operator, source_func, False, declared, parallel)
 
-    def from_sequence(self, start: int, end: int) -> DataStream:
+    def from_sequence(self, start: int, end: int) -> DataStream[int]:
         """The integers from `start` to `end`, both included: `env.from_sequence(1, 1000)`."""
         from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 
         source = NumberSequenceSource(start, end)
         return self.from_source(source, WatermarkStrategy.no_watermarks(), "Sequence Source")
 
-    def generate_sequence(self, start: int, end: int) -> DataStream:
+    def generate_sequence(self, start: int, end: int) -> DataStream[int]:
         """The older name of `from_sequence`."""
         return self.from_sequence(start, end)
 
@@ -148,14 +154,16 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         watermark_strategy: WatermarkStrategy | None = None,
         source_name: str = "Spark DataFrame",
         type_info: TypeInformation | None = None,
-    ) -> DataStream:
+    ) -> DataStream[Row]:
         """The rows of any Spark DataFrame: `env.from_spark(spark.read.parquet("/data/orders"))`."""
         from flintstream.datastream.connectors.spark import SparkDataFrameSource
 
         strategy = watermark_strategy or WatermarkStrategy.no_watermarks()
         return self.from_source(SparkDataFrameSource(df), strategy, source_name, type_info)
 
-    def socket_text_stream(self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream:
+    def socket_text_stream(
+        self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0
+    ) -> DataStream[str]:
         r"""The lines that a socket sends: `env.socket_text_stream("localhost", 9999)`, with `nc -lk 9999`
         there.
 
@@ -169,7 +177,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Socket Stream", Types.STRING())
         return stream.force_non_parallel()
 
-    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream[str]:
         """The lines of a file, or of all files in a directory: `env.read_text_file("/data/words.txt")`."""
         from flintstream.datastream.connectors.file_system import FileSource, StreamFormat
 

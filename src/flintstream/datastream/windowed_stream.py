@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from flintstream.common.output_tag import OutputTag
 from flintstream.common.time import Duration, Time
+from flintstream.common.type_variables import ACC, A, K, K_co, R, T_co, V, W_co
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.datastream.aggregations import Position, aggregation, is_mergeable
-from flintstream.datastream.data_stream import DataStream, OutputType, checked_function
+from flintstream.datastream.basic_functions import Reducer
+from flintstream.datastream.data_stream import DataStream, OutputType
 from flintstream.datastream.functions import (
     AggregateFunction,
     AllWindowFunction,
@@ -19,7 +21,7 @@ from flintstream.datastream.functions import (
     ReduceFunction,
     WindowFunction,
 )
-from flintstream.datastream.settings import declared_output_type
+from flintstream.datastream.settings import checked_function, declared_output_type
 from flintstream.datastream.window import Evictor, MergingWindowAssigner, Trigger, WindowAssigner
 from flintstream.datastream.window_operators import window_operator
 from flintstream.datastream.window_options import millis
@@ -37,11 +39,17 @@ if TYPE_CHECKING:
     from flintstream.datastream.keyed_stream import KeyedStream
     from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-Reducer = Callable[[Any, Any], Any] | ReduceFunction
+OfWindow = (
+    WindowFunction[A, R, K, V]
+    | ProcessWindowFunction[A, R, K, V]
+    | AllWindowFunction[A, R, V]
+    | ProcessAllWindowFunction[A, R, V]
+)
+"""A function of records A of a window V, with its key K or without, that gives R."""
 _Self = TypeVar("_Self", bound="_Windows")
 
 
-class _Windows:
+class _Windows(Generic[T_co, K_co, W_co]):
     """What windows with and without keys share."""
 
     _with_keys = True
@@ -49,7 +57,7 @@ class _Windows:
     _apply_kind: type[Any] = WindowFunction
     _process_kind: type[Any] = ProcessWindowFunction
 
-    def __init__(self, stream: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
+    def __init__(self, stream: KeyedStream[T_co, K_co], window_assigner: WindowAssigner[Any, W_co]) -> None:
         if not isinstance(window_assigner, WindowAssigner):
             raise TypeError(f"{self._method}: expected a WindowAssigner, got {window_assigner!r}")
         self._keyed_stream = stream
@@ -93,7 +101,7 @@ class _Windows:
         self._lateness = lateness
         return self
 
-    def side_output_late_data(self: _Self, output_tag: OutputTag) -> _Self:
+    def side_output_late_data(self: _Self, output_tag: OutputTag[Any]) -> _Self:
         """Where records go that come too late for all their windows; without it they are dropped and counted."""
         if not isinstance(output_tag, OutputTag):
             raise TypeError(f"side_output_late_data: expected an OutputTag, got {output_tag!r}")
@@ -102,13 +110,29 @@ class _Windows:
 
     # --- functions ---
 
+    @overload
     def reduce(
         self,
-        reduce_function: Reducer,
-        window_function: Any = None,
+        reduce_function: Reducer[T_co],
+        window_function: None = None,
         output_type: OutputType = None,
         mergeable: bool = False,
-    ) -> DataStream:
+    ) -> DataStream[T_co]: ...
+    @overload
+    def reduce(
+        self,
+        reduce_function: Reducer[T_co],
+        window_function: OfWindow[T_co, R, K_co, W_co],
+        output_type: OutputType = None,
+        mergeable: bool = False,
+    ) -> DataStream[R]: ...
+    def reduce(
+        self,
+        reduce_function: Reducer[T_co],
+        window_function: OfWindow[T_co, R, K_co, W_co] | None = None,
+        output_type: OutputType = None,
+        mergeable: bool = False,
+    ) -> DataStream[T_co] | DataStream[R]:
         """Reduces the records of each window to one, as they come.
 
         With a window function, that gets the one record: `windows.reduce(max, Report())`. `mergeable=True` is your word that
@@ -122,14 +146,32 @@ class _Windows:
         contents = ReducedContents(function)
         return self._windows("reduce", contents, window_function, declared, reduce_function, mergeable)
 
+    @overload
     def aggregate(
         self,
-        aggregate_function: AggregateFunction,
-        window_function: Any = None,
+        aggregate_function: AggregateFunction[T_co, ACC, A],
+        window_function: None = None,
         accumulator_type: OutputType = None,
         output_type: OutputType = None,
         mergeable: bool = False,
-    ) -> DataStream:
+    ) -> DataStream[A]: ...
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T_co, ACC, A],
+        window_function: OfWindow[A, R, K_co, W_co],
+        accumulator_type: OutputType = None,
+        output_type: OutputType = None,
+        mergeable: bool = False,
+    ) -> DataStream[R]: ...
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T_co, ACC, A],
+        window_function: OfWindow[A, R, K_co, W_co] | None = None,
+        accumulator_type: OutputType = None,
+        output_type: OutputType = None,
+        mergeable: bool = False,
+    ) -> DataStream[A] | DataStream[R]:
         """Aggregates the records of each window as they come; only the accumulator is kept.
 
         With a window function, that gets the one result: `windows.aggregate(Average(), Report())`. `mergeable=True` is your
@@ -143,13 +185,29 @@ class _Windows:
         contents = AggregatedContents(aggregate_function)
         return self._windows("aggregate", contents, window_function, declared, aggregate_function, mergeable)
 
+    @overload
     def fold(
         self,
-        initial_value: Any,
-        fold_function: Callable[[Any, Any], Any],
-        window_function: Any = None,
+        initial_value: A,
+        fold_function: Callable[[A, T_co], A],
+        window_function: None = None,
         output_type: OutputType = None,
-    ) -> DataStream:
+    ) -> DataStream[A]: ...
+    @overload
+    def fold(
+        self,
+        initial_value: A,
+        fold_function: Callable[[A, T_co], A],
+        window_function: OfWindow[A, R, K_co, W_co],
+        output_type: OutputType = None,
+    ) -> DataStream[R]: ...
+    def fold(
+        self,
+        initial_value: A,
+        fold_function: Callable[[A, T_co], A],
+        window_function: OfWindow[A, R, K_co, W_co] | None = None,
+        output_type: OutputType = None,
+    ) -> DataStream[A] | DataStream[R]:
         """Starts each window with a value and takes each record in: `windows.fold(0, lambda total, value: total + value)`.
 
         Windows that merge need a function that can merge too: use `aggregate` for those.
@@ -162,7 +220,7 @@ class _Windows:
         contents = FoldedContents(initial_value, fold_function)
         return self._windows("fold", contents, window_function, declared, fold_function)
 
-    def sum(self, position_to_sum: Position = 0) -> DataStream:
+    def sum(self, position_to_sum: Position = 0) -> DataStream[T_co]:
         """The sum of a field, by position or name; the other fields are those of the window's first record.
 
         Example::
@@ -171,34 +229,42 @@ class _Windows:
         """
         return self._aggregation("sum", position_to_sum)
 
-    def min(self, position_to_min: Position = 0) -> DataStream:
+    def min(self, position_to_min: Position = 0) -> DataStream[T_co]:
         """The smallest value of a field; the other fields are those of the window's first record: `windows.min(1)`."""
         return self._aggregation("min", position_to_min)
 
-    def max(self, position_to_max: Position = 0) -> DataStream:
+    def max(self, position_to_max: Position = 0) -> DataStream[T_co]:
         """The largest value of a field; the other fields are those of the window's first record: `windows.max(1)`."""
         return self._aggregation("max", position_to_max)
 
-    def min_by(self, position_to_min_by: Position = 0) -> DataStream:
+    def min_by(self, position_to_min_by: Position = 0) -> DataStream[T_co]:
         """The record with the smallest value of a field, the first of equal ones: `windows.min_by("price")`."""
         return self._aggregation("min_by", position_to_min_by)
 
-    def max_by(self, position_to_max_by: Position = 0) -> DataStream:
+    def max_by(self, position_to_max_by: Position = 0) -> DataStream[T_co]:
         """The record with the largest value of a field, the first of equal ones: `windows.max_by("price")`."""
         return self._aggregation("max_by", position_to_max_by)
 
-    def _aggregation(self, name: str, position: Position) -> DataStream:
+    def _aggregation(self, name: str, position: Position) -> DataStream[T_co]:
         declared = self._keyed_stream._transformation.output_type
         return self.reduce(aggregation(name, position, declared), mergeable=is_mergeable(name, declared))
 
-    def apply(self, window_function: Any, output_type: OutputType = None) -> DataStream:
+    def apply(
+        self,
+        window_function: WindowFunction[T_co, R, K_co, W_co] | AllWindowFunction[T_co, R, W_co],
+        output_type: OutputType = None,
+    ) -> DataStream[R]:
         """Calls a function with all records of each window: `windows.apply(Count())`."""
         if not isinstance(window_function, self._apply_kind):
             raise TypeError(f"apply: expected {_named(self._apply_kind)}, got {window_function!r}")
         declared = declared_output_type("apply", output_type)
         return self._windows("apply", ListContents(), window_function, declared, None)
 
-    def process(self, process_window_function: Any, output_type: OutputType = None) -> DataStream:
+    def process(
+        self,
+        process_window_function: ProcessWindowFunction[T_co, R, K_co, W_co] | ProcessAllWindowFunction[T_co, R, W_co],
+        output_type: OutputType = None,
+    ) -> DataStream[R]:
         """Calls a function with all records of each window, and a context: `windows.process(Report())`."""
         if not isinstance(process_window_function, self._process_kind):
             raise TypeError(f"process: expected {_named(self._process_kind)}, got {process_window_function!r}")
@@ -259,14 +325,14 @@ class _Windows:
         raise TypeError(f"{method}: window_function must be {kinds}, got {function!r}")
 
 
-class WindowedStream(_Windows):
+class WindowedStream(_Windows[T_co, K_co, W_co]):
     """Windows of each key: `keyed.window(TumblingEventTimeWindows.of(Time.minutes(1)))`."""
 
-    def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
+    def __init__(self, keyed_stream: KeyedStream[T_co, K_co], window_assigner: WindowAssigner[Any, W_co]) -> None:
         super().__init__(keyed_stream, window_assigner)
 
 
-class AllWindowedStream(_Windows):
+class AllWindowedStream(_Windows[T_co, int, W_co]):
     """Windows over all records of a stream, in one subtask: `stream.window_all(...)`."""
 
     _with_keys = False
@@ -274,7 +340,7 @@ class AllWindowedStream(_Windows):
     _apply_kind = AllWindowFunction
     _process_kind = ProcessAllWindowFunction
 
-    def __init__(self, data_stream: DataStream, window_assigner: WindowAssigner[Any, Any]) -> None:
+    def __init__(self, data_stream: DataStream[T_co], window_assigner: WindowAssigner[Any, W_co]) -> None:
         super().__init__(data_stream.key_by(NullByteKeySelector()), window_assigner)
 
     def _finish(self, stream: DataStream) -> DataStream:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Generic, NoReturn
 
 from flintstream.common.java import get_gateway, java_only
+from flintstream.common.type_variables import IN, T_co
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.graph.partitioners import StreamPartitioner
 from flintstream.runtime.operators.base import Operator
@@ -56,7 +57,7 @@ class JavaFunctionWrapper:
         java_only(f"{type(self).__name__}.get_java_function()", "Pass the connector itself.")
 
 
-class Source(JavaFunctionWrapper, ABC):
+class Source(JavaFunctionWrapper, ABC, Generic[T_co]):
     """Where records come from; given to `env.from_source`.
 
     To write your own, inherit from :class:`flintstream.datastream.connectors.source.PythonSource`.
@@ -84,7 +85,7 @@ class Source(JavaFunctionWrapper, ABC):
         return None
 
 
-class SplitBasedSource(SplitSource, Source):
+class SplitBasedSource(SplitSource, Source[T_co]):
     """A source made of splits: it says which splits there are and how one is read."""
 
     def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
@@ -100,7 +101,7 @@ class Committer:
     partitioner: StreamPartitioner
 
 
-class Sink(JavaFunctionWrapper, ABC):
+class Sink(JavaFunctionWrapper, ABC, Generic[IN]):
     """Where records go; given to `stream.sink_to`."""
 
     @abstractmethod

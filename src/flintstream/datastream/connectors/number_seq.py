@@ -14,7 +14,7 @@ from flintstream.runtime.source import Split, SplitReader
 __all__ = ["NumberSequenceSource"]
 
 
-class NumberSequenceSource(SplitBasedSource):
+class NumberSequenceSource(SplitBasedSource[int]):
     """The integers from `start` to `end`, both included, in as many parts as the source has subtasks.
 
         env.from_source(NumberSequenceSource(1, 1000), WatermarkStrategy.no_watermarks(), "numbers")

@@ -25,7 +25,7 @@ _CONNECT_SECONDS = 30.0
 _RECEIVE_BYTES = 1 << 16
 
 
-class SocketTextSource(Source):
+class SocketTextSource(Source[str]):
     """Texts that a server sends, each ended by a delimiter; what `env.socket_text_stream` reads.
 
         env.from_source(SocketTextSource("localhost", 9999), WatermarkStrategy.no_watermarks(), "socket")
@@ -67,7 +67,7 @@ class SocketTextSource(Source):
         return SourceFunctionOperator(self._function)
 
 
-class SocketTextFunction(RichSourceFunction):
+class SocketTextFunction(RichSourceFunction[str]):
     """Connects, receives, and collects texts, on a thread of its own."""
 
     def __init__(self, hostname: str, port: int, delimiter: str, max_retry: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.typeinfo import TypeInformation
+from flintstream.common.types import Row
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.connectors.base import Sink, Source
 from flintstream.runtime.operators.base import Operator
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SparkDataFrameSource", "SparkSink"]
 
 
-class SparkDataFrameSource(Source):
+class SparkDataFrameSource(Source[Row]):
     """The rows of a Spark DataFrame as Rows with its column names.
 
     A batch DataFrame is bounded. A streaming one is read by a StreamingQuery of its own; `trigger` holds the arguments of
