@@ -52,15 +52,15 @@ def _guarantee(source: StreamNode, sink: StreamNode, checkpointing: bool) -> Gua
         return Guarantee(*names, Delivery.AT_MOST_ONCE, "no checkpoints")
     if not _replayable(source):
         return Guarantee(*names, Delivery.AT_MOST_ONCE, "the source cannot be read again")
-    if getattr(sink.operator, "exactly_once", False) or sink.operator.commits:
+    if sink.operator.exactly_once or sink.operator.commits:
         return Guarantee(*names, Delivery.EXACTLY_ONCE)
-    return Guarantee(*names, Delivery.AT_LEAST_ONCE, getattr(sink.operator, "repeats", "the sink writes at once"))
+    return Guarantee(*names, Delivery.AT_LEAST_ONCE, "the sink writes at once")
 
 
 def _replayable(source: StreamNode) -> bool:
-    """Whether a source goes on from where a checkpoint says; one of splits says so itself, a function by its state."""
+    """Whether a source restores its position from a checkpoint: one of splits says so itself, a function by its state."""
     splits = getattr(source.source, "replayable", None)
-    return bool(getattr(source.operator, "replayable", True)) if splits is None else bool(splits)
+    return bool(source.operator.replayable if splits is None else splits)
 
 
 def _sources_of(graph: StreamGraph, sink: StreamNode) -> list[StreamNode]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from flintstream.runtime.batch import MAX_WATERMARK
+from flintstream.runtime.operators.source import SourceHead
 
 if TYPE_CHECKING:
     from flintstream.common.watermark_strategy import WatermarkAlignment
@@ -31,7 +32,7 @@ class AlignmentGroups:
         """The groups of the sources of a job."""
         job = graph.job_graph
         heads = {vertex.id: job.nodes[vertex.head_id].operator for vertex in job.vertices}
-        found = {vertex_id: getattr(head, "alignment", None) for vertex_id, head in heads.items()}
+        found = {vertex_id: head.alignment for vertex_id, head in heads.items() if isinstance(head, SourceHead)}
         return AlignmentGroups({vertex_id: each for vertex_id, each in found.items() if each is not None})
 
     def limit(self, vertex_id: int) -> int | None:

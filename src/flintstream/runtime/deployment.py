@@ -143,7 +143,7 @@ def _vertex(graph: ExecutionGraph, vertex: JobVertex, bases: dict[int, int]) -> 
 
 
 def _is_sink(node: StreamNode) -> bool:
-    declared: bool | None = getattr(node.operator, "takes_results", None)
+    declared: bool | None = node.operator.takes_results
     return node.kind == "sink" if declared is None else declared
 
 

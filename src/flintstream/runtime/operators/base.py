@@ -86,12 +86,19 @@ class Operator:
     """Whether it gets values in the type declared for them even from a chained function: sinks do."""
     commits = False
     """Whether it hands results over when a checkpoint is complete: a job with such an operator ends with one in any case."""
+    exactly_once = False
+    """Whether a sink that does not commit itself counts each record exactly once: others release what it has taken."""
 
     takes_results: bool | None = None
     """Whether the records that it takes in are those that leave the job; None if it does as a sink of the graph."""
 
     context: OperatorContext
     output: Output
+
+    @property
+    def replayable(self) -> bool:
+        """Of a source without splits: whether it restores its position from a checkpoint."""
+        return True
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Places the operator into its subtask."""
