@@ -25,6 +25,11 @@ class JobFailed(Exception):
         self.fault = fault
 
 
+def failed(summary: str) -> JobFailed:
+    """The attempt has failed for a reason of the driver's own."""
+    return JobFailed(Fault(None, None, None, summary, summary))
+
+
 class JobCancelled(Exception):
     """The job is to end now."""
 

@@ -26,6 +26,7 @@ from flintstream.jobmaster.control import (
 )
 from flintstream.jobmaster.deliveries import Deliveries
 from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
+from flintstream.jobmaster.job_context import JobContext
 from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.results import Collector
 from flintstream.jobmaster.settings import JobSettings
@@ -72,7 +73,6 @@ class JobMaster:
         self._told_to_restore()
         self._first: RestoredOperators | None = None
         """What the job was told to restore."""
-        self._deployment = JobDeployment.of(graph)
         self._control = JobControl()
         self.checkpoints = CheckpointCoordinator(
             settings.checkpoints, str(self.job_id), settings.job_name, _operators(graph), self._control.wake, self._keys
@@ -80,6 +80,17 @@ class JobMaster:
         self.checkpoints.check_storage()
         self._deliveries = Deliveries(self.progress, settings.checkpoints.enabled, lambda: self._control.cancelled)
         self._source_factory = SourceFactory(self._source_directory(), settings.checkpoints.enabled)
+        self._context = JobContext(
+            str(self.job_id),
+            graph,
+            JobDeployment.of(graph),
+            settings,
+            self._control,
+            self.checkpoints,
+            self._deliveries,
+            self.progress,
+            self._source_factory,
+        )
         self.attempt: JobAttempt | None = None
         self.failure: str | None = None
         """Why the job has failed, in one line, if it has."""
@@ -133,7 +144,7 @@ class JobMaster:
         if request.begun.is_set() or request.result.done():
             return  # It is being taken, and times out as a checkpoint does.
         seconds, attempt = self.settings.checkpoints.timeout, self.attempt
-        told = "" if attempt is None or attempt.watchdog is None else attempt.watchdog.explain()
+        told = "" if attempt is None else attempt.watchdog.explain()
         if self._control.withdraw(request):
             why = told or f"the job is {self.status.name}"
             request.result.set_exception(
@@ -213,7 +224,7 @@ class JobMaster:
             return
         stack = stack_of(frame_of(self._thread.ident))
         _log.warning("job '%s' is cancelled, and its thread has not ended; it is at\n%s", self.settings.job_name, stack)
-        if self.attempt is not None and self.attempt.pool is not None:
+        if self.attempt is not None:
             self.attempt.pool.close()
         self._conclude(JobStatus.CANCELED, JobCancelledError(self.settings.job_name, str(self.job_id)))
 
@@ -252,19 +263,7 @@ class JobMaster:
             self._spark = get_or_create_session(self.settings.configuration)
             self._spark_is_lost = False
         restored = self._claim_and_read()
-        attempt = self.attempt = JobAttempt(
-            str(self.job_id),
-            self.restarts,
-            self._graph,
-            self._deployment,
-            self.settings,
-            self._spark,
-            self._control,
-            self.checkpoints,
-            self._deliveries,
-            self.progress,
-            self._source_factory,
-        )
+        attempt = self.attempt = JobAttempt(self._context, self.restarts, self._spark)
         self.progress.begin_attempt()
         attempt.start(restored)
         self._set_status(JobStatus.RUNNING)

@@ -58,8 +58,7 @@ def _end_at_once() -> None:
     """A signal ends this process: its slots on this machine go first, so that they do not write any more."""
     registry.remove_files()
     for master in list(_running):
-        pool = None if master.attempt is None else master.attempt.pool
-        for process in [] if pool is None else pool.local_processes:
+        for process in [] if master.attempt is None else master.attempt.pool.local_processes:
             process.kill()
 
 

@@ -235,7 +235,7 @@ def test_the_operators_of_a_job_have_the_maximum_parallelism_that_was_taken_over
     settings = JobSettings("my job", {"execution.state-recovery.path": location})
     master = JobMaster(program(parallelism=3), settings, nowhere)
     assert {info.name: info.max_parallelism for info in master.checkpoints._operators.values()}["Count"] == 16
-    assert [vertex.max_parallelism for vertex in master._deployment.vertices] == [128, 16, 128]
+    assert [vertex.max_parallelism for vertex in master._context.deployment.vertices] == [128, 16, 128]
 
 
 def test_a_cancelled_job_is_not_a_failed_one_whatever_fails_meanwhile(monkeypatch):
@@ -321,7 +321,7 @@ def lose_spark(master: JobMaster, monkeypatch: Any, loss: SparkLoss) -> tuple[li
     class Attempt:
         accumulators: ClassVar[dict[str, Any]] = {}
 
-        def __init__(self, job_id: str, number: int, graph: Any, deployment: Any, settings: Any, spark: Any, *_: Any):
+        def __init__(self, context: Any, number: int, spark: Any) -> None:
             sessions.append(spark)
 
         def start(self, restored: Any) -> None:

@@ -1,0 +1,170 @@
+"""CheckpointDriver: takes the checkpoints and savepoints of an attempt between its epochs."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+from flintstream.common.pickling import dumps
+from flintstream.jobmaster.control import JobCancelled, JobStopped, SavepointRequest, StopUndecided, failed
+from flintstream.jobmaster.epoch_loop import EpochLoop
+from flintstream.jobmaster.job_context import JobContext
+from flintstream.jobmaster.slot_calls import CallFailed, SlotCalls
+from flintstream.jobmaster.sources import SourceCoordinator
+from flintstream.jobmaster.spark_writers import SparkWriters
+from flintstream.runtime.checkpoint.coordinator import Outcome, Pending
+from flintstream.runtime.checkpoint.lease import LeaseLostError
+from flintstream.runtime.checkpoint.reports import SnapshotFailed
+
+
+class CheckpointDriver:
+    """Begins what the coordinator says is due, and tells slots, sources and Spark sinks what became of it.
+
+    Used by the job's own thread.
+    """
+
+    def __init__(
+        self,
+        job: JobContext,
+        slots: SlotCalls,
+        sources: Mapping[str, SourceCoordinator],
+        writers: SparkWriters,
+        epochs: EpochLoop,
+    ) -> None:
+        self._job = job
+        self._coordinator = job.coordinator
+        self._slots = slots
+        self._sources = sources
+        self._writers = writers
+        self._epochs = epochs
+
+    def next_due(self) -> float | None:
+        """When there is something to do, by the monotonic clock."""
+        return self._coordinator.next_due(self._epochs.number)
+
+    def tend(self) -> None:
+        """Tells slots what became of checkpoints, and begins those that are due."""
+        for outcome in self._coordinator.outcomes():
+            self._take_outcome(outcome)
+        request = self._job.control.next_request()
+        if request is not None:
+            self._take_savepoint(request)
+        elif self._coordinator.is_due(self._epochs.number):
+            self._begin()
+
+    def take_last(self) -> None:
+        """What was processed last is stored too, so that all transactions are committed before the job ends."""
+        enabled = self._coordinator.settings.enabled
+        nodes = self._job.graph.job_graph.nodes.values()
+        if enabled or any(node.operator.commits for node in nodes):
+            self._job.progress.phase("taking the last checkpoint")
+            error = self._wait_for(self._begin(stored=enabled))
+            if error is not None:
+                raise failed(f"the last checkpoint, with which sinks commit, has failed: {error}")
+
+    def commit(self, checkpoint_id: int, positions: Mapping[str, bytes] | None = None) -> None:
+        """Lets sinks commit what a checkpoint contains, or a savepoint with which the job stops; sources learn of their
+        `positions` in it."""
+        self._job.check_lease()
+        self._slots.call_all("checkpoint_complete", lambda slot: {"checkpoint_id": checkpoint_id})
+        for operator_id, position in (positions or {}).items():
+            self._sources[operator_id].checkpoint_complete(pickle.loads(position))
+        self._writers.write_staged(checkpoint_id)
+
+    # --- checkpoints ---
+
+    def _begin(self, savepoint_directory: str | None = None, stored: bool = True) -> Pending:
+        positions = {operator_id: source.position() for operator_id, source in self._sources.items()}
+        pending = self._coordinator.begin(
+            self._epochs.number,
+            self._job.graph.slots_count,
+            {operator_id: dumps(position) for operator_id, position in positions.items() if position is not None},
+            savepoint_directory,
+            stored,
+        )
+        arguments = {
+            "checkpoint_id": pending.checkpoint_id,
+            "timestamp": pending.timestamp,
+            "target": pending.target,
+            "savepoint": savepoint_directory is not None,
+        }
+        try:
+            self._slots.call_all("snapshot", lambda slot: arguments, "taking a snapshot")
+        except CallFailed as error:
+            # The state of a slot could not be taken: that is the checkpoint's failure, not yet the job's.
+            self._coordinator.decline(SnapshotFailed(-1, pending.checkpoint_id, error.fault))
+        return pending
+
+    def _take_outcome(self, outcome: Outcome) -> None:
+        pending = outcome.pending
+        tolerated = self._coordinator.count(outcome)
+        if outcome.completed and pending.savepoint is None:
+            try:
+                self.commit(pending.checkpoint_id, pending.sources)
+            finally:
+                # Also if that fails: the job goes on behind this checkpoint, and what it contains does not come again.
+                self._job.deliveries.release(pending.epoch)
+        elif not outcome.completed:
+            self._slots.call_all("checkpoint_aborted", lambda slot: {"checkpoint_id": pending.checkpoint_id})
+            if not tolerated:
+                raise failed(f"{pending.kind} failed, and no more failures are tolerated: {outcome.error}")
+
+    def _wait_for(self, pending: Pending) -> BaseException | None:
+        """Waits until a checkpoint is complete, and the slots know; gives the reason if it was given up."""
+        while True:
+            for outcome in self._coordinator.outcomes():
+                self._take_outcome(outcome)
+                if outcome.pending is pending:
+                    return outcome.error
+            self._job.control.wait_for_wake(1.0)
+
+    # --- savepoints ---
+
+    def _take_savepoint(self, request: SavepointRequest) -> None:
+        """Takes a savepoint, and with it perhaps ends the job; whoever waits for it learns what came of it."""
+        try:
+            self._answer(request)
+        except (JobStopped, StopUndecided):
+            raise
+        except BaseException as error:
+            if not request.result.done():
+                request.result.set_exception(error)
+            raise
+
+    def _answer(self, request: SavepointRequest) -> None:
+        if request.drain:
+            self._epochs.drain()
+        request.begun.set()
+        pending = self._begin(request.directory)
+        if not request.stop:
+            pending.result.add_done_callback(lambda done: _copy(done, request))
+            return
+        self._job.progress.phase("stopping with a savepoint")
+        error = self._wait_for(pending)
+        if error is None:
+            stopped = JobStopped(request, pending.result.result(), pending.checkpoint_id, pending.epoch)
+            self._note_stop(stopped, pending)
+            self._job.deliveries.release(pending.epoch)
+            raise stopped
+        request.result.set_exception(error)
+        if request.drain:
+            raise failed(f"the job was drained, and its savepoint has failed: {error}")
+
+    def _note_stop(self, stopped: JobStopped, pending: Pending) -> None:
+        """Makes a savepoint the only thing that is restored from now on."""
+        seconds = self._coordinator.settings.timeout
+        try:
+            self._job.control.within(seconds, "noting that the job stops", lambda: self._coordinator.stop(pending))
+        except (LeaseLostError, JobCancelled):
+            raise
+        except Exception as error:
+            raise StopUndecided(stopped, error) from error
+
+
+def _copy(done: Any, request: SavepointRequest) -> None:
+    error = done.exception()
+    if error is None:
+        request.result.set_result(done.result())
+    else:
+        request.result.set_exception(error)

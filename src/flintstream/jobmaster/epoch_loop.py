@@ -1,0 +1,180 @@
+"""EpochLoop: runs the epochs of an attempt, one after the other, whenever there is something to process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from flintstream.common.time import earliest, monotonic_due
+from flintstream.jobmaster.alignment import AlignmentGroups
+from flintstream.jobmaster.control import failed
+from flintstream.jobmaster.job_context import JobContext
+from flintstream.jobmaster.sizing import EpochSizer
+from flintstream.jobmaster.slot_calls import SlotCalls
+from flintstream.jobmaster.sources import SourceCoordinator
+from flintstream.jobmaster.spark_writers import SparkWriters
+from flintstream.runtime.slot.protocol import EpochReport, VertexReport
+
+
+class EpochTransport(Protocol):
+    """What moves an epoch through the levels."""
+
+    def run(self, epoch: int, readers: Sequence[Any] = ()) -> None:
+        """Runs an epoch to its end."""
+
+
+class BetweenEpochs(Protocol):
+    """What is looked after while no epoch runs."""
+
+    def next_due(self) -> float | None:
+        """When it wants to be, by the monotonic clock."""
+
+    def tend(self) -> None:
+        """Does what is due."""
+
+
+class EpochLoop:
+    """The epochs of one attempt. Used by the job's own thread, once the slots have their operators."""
+
+    def __init__(
+        self,
+        job: JobContext,
+        slots: SlotCalls,
+        sources: Mapping[str, SourceCoordinator],
+        writers: SparkWriters,
+        transport: EpochTransport,
+    ) -> None:
+        self._job = job
+        self._slots = slots
+        self._sources = sources
+        self._writers = writers
+        self._transport = transport
+        self._alignment = AlignmentGroups.of(job.graph)
+        self._sizer = EpochSizer(job.settings.epoch_seconds)
+        self.number = 0
+        """Of the last epoch that was begun."""
+        self.accumulators: dict[str, Any] = {}
+        self._draining = False
+        self._read_before: dict[tuple[int, int], int] = {}
+        self._slots_due: float | None = 0.0
+        """When slots want an epoch, in processing time (seconds since 1970)."""
+        self._started = 0.0
+
+    def run(self, between: BetweenEpochs) -> None:
+        """Runs epochs until the sources have ended."""
+        finished = False
+        while not finished:
+            not_before = self._started + self._job.settings.least_epoch_seconds
+            is_due = self._job.control.wait(self._next_due, not_before, between.next_due)
+            between.tend()
+            if is_due:
+                finished = self._run_one()
+
+    def drain(self) -> None:
+        """Runs a last epoch, in which the sources end as if there were nothing more to read."""
+        self._draining = True
+        self._run_one()
+
+    def close(self) -> None:
+        """Closes all operators, and takes their last results."""
+        self._take_results(self._slots.call_all("close"))
+        self._job.deliveries.release(self.number)
+
+    def _next_due(self) -> float | None:
+        with self._slots.waiting("looking for splits"):
+            return earliest([monotonic_due(self._slots_due), *(source.next_due() for source in self._sources.values())])
+
+    # --- one epoch ---
+
+    def _run_one(self) -> bool:
+        """Runs an epoch, and says whether it was the last one."""
+        self._started = time.monotonic()
+        self._job.progress.begin_epoch()
+        self.number += 1
+        with self._slots.waiting(f"epoch {self.number}"):
+            reports = self._process()
+        self._take_results(reports)
+        self._slots_due = earliest([self._alignment.next_due(), *(report.next_due for report in reports)])
+        if self._job.deliveries.hold_much or any(source.waits_for_checkpoint for source in self._sources.values()):
+            self._job.coordinator.hurry()
+        return self._finished(reports)
+
+    def _process(self) -> list[EpochReport]:
+        started = time.perf_counter()
+        control = self._job.control
+        control.begin_epoch()
+        limit = self._sizer.limit
+        work = {
+            source.vertex_id: replace(
+                source.work(limit),
+                seconds=self._job.settings.epoch_seconds,
+                aligned_to=self._alignment.limit(source.vertex_id),
+                drain=self._draining,
+            )
+            for source in self._sources.values()
+        }
+        readers = [frame for frame in (source.reader() for source in self._sources.values()) if frame is not None]
+        self._slots.call_all("begin_epoch", lambda slot: {"epoch": self.number, "sources": work})
+        try:
+            self._transport.run(self.number, readers)
+        except Exception as error:
+            control.raise_cause(error)
+        reports: list[EpochReport] = self._slots.call_all("end_epoch")
+        control.check()
+        self._verify(reports)
+        self._account(reports, time.perf_counter() - started)
+        return reports
+
+    def _verify(self, reports: list[EpochReport]) -> None:
+        """Every level must have run in every slot that takes part in it, exactly once (the slots see to 'once')."""
+        for slot, report in enumerate(reports):
+            expected = {vertex.level for vertex in self._job.deployment.vertices if slot in vertex.slots}
+            if not expected <= report.levels:
+                missing = ", ".join(map(str, sorted(expected - report.levels)))
+                raise failed(f"epoch {self.number}: slot {slot} has not seen level {missing}")
+
+    def _account(self, reports: list[EpochReport], seconds: float) -> None:
+        vertices = [vertex for report in reports for vertex in report.vertices]
+        read = most = 0
+        for vertex in self._of_sources(vertices):
+            key = (vertex.vertex_id, vertex.subtask)
+            new = vertex.records_in - self._read_before.get(key, 0)
+            self._read_before[key] = vertex.records_in
+            read += new
+            most = max(most, new)
+        for source in self._sources.values():
+            source.epoch_done([vertex for vertex in vertices if vertex.vertex_id == source.vertex_id])
+        self._alignment.epoch_done(vertices)
+        self._sizer.observe(seconds, max(sum(report.busy.values()) for report in reports), most)
+        self._job.progress.epoch(self.number, seconds, read, vertices, reports)
+
+    def _take_results(self, reports: list[EpochReport]) -> None:
+        """Fetches what sinks have put aside for the driver."""
+        merged: dict[str, Any] = {}
+        for report in reports:
+            for name, accumulator in report.accumulators.items():
+                if name in merged:
+                    merged[name].merge(accumulator)
+                else:
+                    merged[name] = accumulator
+        self.accumulators = merged
+        self._writers.write_epoch(self.number, reports)
+        self._job.deliveries.take(self.number, reports, self._slots.call, self._writers.spools)
+
+    def _finished(self, reports: list[EpochReport]) -> bool:
+        """Whether the job is done: the end of the sources reaches every vertex in the very epoch in which they end."""
+        vertices = [vertex for report in reports for vertex in report.vertices]
+        if not all(vertex.finished for vertex in self._of_sources(vertices)):
+            return False
+        waiting = {vertex.vertex_id for vertex in vertices if not vertex.finished}
+        if waiting:
+            known = self._job.graph.job_graph.vertices
+            names = ", ".join(f"'{known[vertex_id].name}'" for vertex_id in sorted(waiting))
+            raise failed(f"epoch {self.number}: the sources have ended, and their end has not reached {names}")
+        return True
+
+    def _of_sources(self, vertices: list[VertexReport]) -> list[VertexReport]:
+        source_ids = {source.vertex_id for source in self._sources.values()}
+        return [vertex for vertex in vertices if vertex.vertex_id in source_ids]

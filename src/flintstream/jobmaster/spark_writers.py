@@ -1,0 +1,63 @@
+"""SparkWriters: the driver's side of Spark sinks. What their operators put aside in the slots is written with Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from flintstream.jobmaster.control import JobFailed
+from flintstream.jobmaster.job_context import JobContext
+from flintstream.jobmaster.slot_calls import SlotCalls
+from flintstream.runtime.faults import user_fault
+from flintstream.runtime.operators.sinks import SparkWriterOperator
+from flintstream.runtime.slot.protocol import EpochReport
+from flintstream.spark.spool_frame import spool_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkWriters:
+    """The Spark sinks of one attempt."""
+
+    def __init__(self, job: JobContext, slots: SlotCalls, spark: SparkSession) -> None:
+        self._job = job
+        self._slots = slots
+        self._spark = spark
+        nodes = job.graph.job_graph.nodes.values()
+        self._writers = [(node.name, node.operator) for node in nodes if isinstance(node.operator, SparkWriterOperator)]
+        self.spools = {writer.spool_name for _, writer in self._writers}
+        """The spools that are written epoch by epoch."""
+
+    def write_epoch(self, epoch: int, reports: Sequence[EpochReport]) -> None:
+        """Writes what sinks have put aside in an epoch, unless it waits for a checkpoint."""
+        for name, writer in self._writers:
+            holders = [slot for slot, report in enumerate(reports) if writer.spool_name in report.spools]
+            if holders:
+                self._write(name, writer, writer.spool_name, holders, epoch)
+
+    def write_staged(self, up_to: int) -> None:
+        """Writes what sinks have put aside for checkpoints that are complete now, each by itself."""
+        if not self._writers:
+            return
+        staged: list[dict[str, int]] = self._slots.call_all("staged")
+        for name, writer in self._writers:
+            numbers = {writer.staged_checkpoint(spool) for spools in staged for spool in spools}
+            for number in sorted(number for number in numbers if number is not None and number <= up_to):
+                spool = writer.staged_name(number)
+                holders = [slot for slot, spools in enumerate(staged) if spool in spools]
+                self._job.check_lease()
+                self._write(name, writer, spool, holders, number)
+
+    def _write(self, name: str, writer: SparkWriterOperator, spool: str, holders: list[int], number: int) -> None:
+        """Hands the records of a sink to its function, then lets the slots forget them."""
+        assert writer.write is not None
+        first = self._slots.call(holders[0], "fetch", spool=spool, page=0)
+        frame = spool_frame(self._spark, self._slots.access, spool, writer.input_type, first)
+        try:
+            with self._slots.waiting(f"the write {number} of a Spark sink"):
+                writer.write(frame, number)
+        except Exception as error:
+            raise JobFailed(user_fault(error, name).fault) from error
+        for slot in holders:
+            self._slots.call(slot, "release", spools=[spool])
