@@ -233,6 +233,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     def on_site(match: re.Match[str]) -> str:
         text, target, anchor = match.groups(default="")
         path = normpath(f"{PurePosixPath(in_repository).parent}/{target}")
+        if target.endswith(".svg"):  # Inline, a picture takes the colours of the page.
+            return (ROOT / path).read_text(encoding="utf-8")
         place = _place(path)
         if place is None:
             return text.removeprefix("[").removesuffix("]") if (ROOT / path).exists() else match[0]

@@ -40,7 +40,7 @@ def main(output_path):
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(2)
     alerts = env.from_spark(payments).key_by(lambda row: row.card, Types.INT()).process(SmallThenLarge(), ALERT)
-    # Called on the driver after each epoch that had records.
+    # Called on the driver: without checkpoints, after each epoch that had records.
     alerts.sink_to(SparkSink(lambda frame, epoch: frame.write.mode("append").parquet(output_path)))
     env.execute("card alerts")
 

@@ -58,7 +58,7 @@ class TypeInformation(ABC, Generic[T]):
 
     def get_java_type_info(self) -> NoReturn:
         """Not available: there is no JVM type behind this type."""
-        java_only("TypeInformation.get_java_type_info")
+        java_only("TypeInformation.get_java_type_info()", "Pass the type itself.")
 
     def need_conversion(self) -> bool:
         """Whether the internal form of a value differs from the value itself."""

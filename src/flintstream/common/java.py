@@ -7,10 +7,9 @@ from typing import NoReturn
 __all__ = ["add_jars_to_context_class_loader", "get_gateway", "java_only"]
 
 
-def java_only(name: str, instead: str = "") -> NoReturn:
-    """Refuse a name that would need Flink's JVM."""
-    hint = f" {instead}" if instead else ""
-    raise NotImplementedError(f"{name} reaches into Flink's JVM, which Flintstream does not have.{hint}")
+def java_only(name: str, instead: str) -> NoReturn:
+    """Refuse a name that would need Flink's JVM, and say what to use instead."""
+    raise NotImplementedError(f"{name} reaches into Flink's JVM, which Flintstream does not have. {instead}")
 
 
 def get_gateway() -> NoReturn:

@@ -201,7 +201,7 @@ class BulkWriterFactory:
 
     def get_java_object(self) -> NoReturn:
         """Not available: no Java object stands behind a factory."""
-        java_only("BulkWriterFactory.get_java_object")
+        java_only("BulkWriterFactory.get_java_object()", "Pass the factory itself.")
 
 
 def _checked_charset(charset: str) -> str:

@@ -25,7 +25,7 @@ class NoJavaObject:
 
     def get_java_object(self) -> NoReturn:
         """Not available: there is no Java object behind it."""
-        java_only(f"{type(self).__name__}.get_java_object()")
+        java_only(f"{type(self).__name__}.get_java_object()", "Pass the object itself.")
 
 
 class BucketContext(Protocol):

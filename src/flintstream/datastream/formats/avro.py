@@ -211,7 +211,7 @@ class AvroInputFormat(ResultTypeQueryable):
 
     def get_java_object(self) -> NoReturn:
         """Not available: there is no Java object."""
-        java_only("AvroInputFormat.get_java_object")
+        java_only("AvroInputFormat.get_java_object()", "Pass the format itself.")
 
     def get_produced_type(self) -> TypeInformation:
         """The type of the records."""
