@@ -57,8 +57,6 @@ class CompactedFiles:
     _running: list[_Compaction] = field(default_factory=list)
     _compacted: list[CompactedFile] = field(default_factory=list)
     """Wait for no checkpoint yet."""
-    _pending: dict[int, list[CompactedFile]] = field(default_factory=dict)
-    """By the checkpoint that they wait for."""
     _threads: ThreadPoolExecutor | None = None
 
     # --- files come ---
@@ -109,21 +107,12 @@ class CompactedFiles:
 
     # --- checkpoints ---
 
-    def prepare(self, checkpoint_id: int) -> None:
+    def prepare(self) -> list[CompactedFile]:
         """A checkpoint is taken: what has been made waits for it."""
         self._take_results(wait=False)
-        self._pending[checkpoint_id], self._compacted = self._compacted, []
         self.checkpoints += 1
-
-    def commit(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete, and so are those before it: gives the files that waited for them their names."""
-        for waited in sorted(self._pending):
-            if waited <= checkpoint_id:
-                files = self._pending[waited]
-                while files:
-                    files[0].commit()
-                    del files[0]
-                del self._pending[waited]
+        made, self._compacted = self._compacted, []
+        return made
 
     @property
     def wants_checkpoints(self) -> bool:
@@ -137,10 +126,6 @@ class CompactedFiles:
     def running(self) -> list[list[PendingFile]]:
         """The files of which one is being made."""
         return [each.parts for each in self._running]
-
-    def pending(self) -> list[CompactedFile]:
-        """The files that wait for a checkpoint."""
-        return [file for files in self._pending.values() for file in files]
 
     # --- parts ---
 

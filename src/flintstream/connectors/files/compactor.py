@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
+from typing import Any
 
 from flintstream.connectors.files.compacted import CompactedFile, CompactedFiles, directory_of
 from flintstream.connectors.files.part_files import PendingFile
 from flintstream.connectors.files.sink import FileSinkOperator, FilesOperator
 from flintstream.runtime.batch import Batch
+from flintstream.runtime.operators.base import OperatorContext
+from flintstream.runtime.output import Output
 from flintstream.runtime.state.operator_state import ListDescriptor
 
 __all__ = ["CompactedFileSinkOperator", "FileCompactorOperator", "owner_of"]
 
 _WAITING = ListDescriptor("files-to-compact")
 _RUNNING = ListDescriptor("compactions")
-_PENDING = ListDescriptor("compacted-files")
 _CHECKPOINTS = ListDescriptor("checkpoints-since-compaction")
 
 
@@ -46,7 +49,7 @@ class CompactedFileSinkOperator(FileSinkOperator):
 
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
         super().snapshot_state(checkpoint_id, timestamp)
-        kept = self._restored + self._opened.completed
+        kept = self._restored + self._files.completed
         self._to_compact.update(map(tuple, kept))
         if kept:
             self.context.services.notify_data()
@@ -59,66 +62,77 @@ class CompactedFileSinkOperator(FileSinkOperator):
     def _hand_over(self) -> None:
         files, self._restored = self._restored, []
         if self._hands_over:
-            files += self._opened.take_completed()
+            files += self._files.take_completed()
         self.output.emit(Batch(files))
 
 
-class FileCompactorOperator(FilesOperator[CompactedFiles]):
+class FileCompactorOperator(FilesOperator[CompactedFile]):
     """Compacts part files in a slot. A subtask has some of the buckets, and of these the files of all writers."""
 
     takes_results = False  # Files come in, not records.
+    committables = ListDescriptor("compacted-files")
+    # All subtasks get all files, and each takes those of its buckets, whatever the parallelism was.
+    shared = True
+    _files: CompactedFiles
 
-    def open(self) -> None:
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
         compaction = self._settings.compaction
         assert compaction is not None
-        files = self._files = CompactedFiles(
+        self._files = CompactedFiles(
             compaction.strategy,
             compaction.compactor,
             self._settings.write_records,
-            self.context.services.notify_data,
+            lambda: self.context.services.notify_data(),
         )
+
+    def open(self) -> None:
+        super().open()
         state = self.context.operator_state
-        # All subtasks get all of them, and each takes those of its buckets, whatever the parallelism was.
         self._waiting = state.get_union_list_state(_WAITING)
         self._running = state.get_union_list_state(_RUNNING)
-        self._pending = state.get_union_list_state(_PENDING)
         self._checkpoints = state.get_union_list_state(_CHECKPOINTS)
-        files.checkpoints = max(self._checkpoints, default=0)
-        self._guarded(self._restore)
+        self._files.checkpoints = max(self._checkpoints, default=0)
+        self._guarded(self._resume)
 
     def process(self, batch: Batch) -> None:
-        self._guarded(self._opened.add, batch.values)
+        self._guarded(self._files.add, batch.values)
 
     def process_watermark(self, timestamp: int) -> None:
         """Nothing follows that could use it."""
 
     def end_epoch(self) -> None:
-        self._guarded(self._opened.end_epoch)
+        self._guarded(self._files.end_epoch)
 
     def finish(self) -> None:
-        self._guarded(self._opened.finish)
+        self._guarded(self._files.finish)
 
-    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
-        files = self._opened
-        self._guarded(files.prepare, checkpoint_id)
+    def prepare(self, checkpoint_id: int, timestamp: int) -> list[CompactedFile]:
+        files = self._files
+        made: list[CompactedFile] = self._guarded(files.prepare)
         self._waiting.update(map(tuple, files.waiting()))
         self._running.update([tuple(part) for part in parts] for parts in files.running())
-        self._pending.update((tuple(made.file), made.parts) for made in files.pending())
         self._checkpoints.update([files.checkpoints])
         if files.wants_checkpoints:
             # An idle job takes no checkpoints, and these files wait for some.
             self.context.services.notify_data()
+        return made
 
-    def _restore(self) -> None:
-        """Goes on from a complete checkpoint: commits what waited for it, and compacts what was to be compacted."""
-        files = self._opened
-        for made in [CompactedFile(PendingFile(*file), parts) for file, parts in self._pending]:
-            if self._is_mine(made.file):
-                made.commit()
+    def stored(self) -> list[Any]:
+        return [(tuple(made.file), made.parts) for _, made in self.pending]
+
+    def restored(self, elements: Sequence[Any]) -> list[tuple[int, CompactedFile]]:
+        return [(0, CompactedFile(PendingFile(*file), parts)) for file, parts in elements]
+
+    def is_mine(self, committable: CompactedFile) -> bool:
+        return self._owns(committable.file)
+
+    def _resume(self) -> None:
+        """Compacts what was to be compacted at the restored checkpoint."""
         for parts in [[PendingFile(*part) for part in parts] for parts in self._running]:
-            if self._is_mine(parts[0]):
-                files.compact(parts)
-        files.add(file for file in (PendingFile(*element) for element in self._waiting) if self._is_mine(file))
+            if self._owns(parts[0]):
+                self._files.compact(parts)
+        self._files.add(file for file in (PendingFile(*element) for element in self._waiting) if self._owns(file))
 
-    def _is_mine(self, file: PendingFile) -> bool:
+    def _owns(self, file: PendingFile) -> bool:
         return owner_of(directory_of(file), self.context.parallelism) == self.context.subtask

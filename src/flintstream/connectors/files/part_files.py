@@ -31,8 +31,6 @@ from flintstream.connectors.files.sink_config import (
 )
 from flintstream.runtime.faults import record_at_fault
 
-__all__ = ["InProgressFile", "PartFiles", "PendingFile", "RefusedRecordError", "hidden_path", "publish"]
-
 _log = logging.getLogger(__name__)
 _COPIED_BYTES = 1024 * 1024
 
@@ -43,6 +41,20 @@ class PendingFile(NamedTuple):
     hidden_path: str
     path: str
     size: int
+
+    def commit(self) -> None:
+        """Gives the file its name; does no harm twice."""
+        publish(self)
+
+
+class ReplacedFile(NamedTuple):
+    """A file of an earlier run, which this one has copied; needed until a checkpoint that knows the copy is complete."""
+
+    path: str
+
+    def commit(self) -> None:
+        """Removes it."""
+        remove(self.path)
 
 
 class InProgressFile(NamedTuple):
@@ -139,12 +151,8 @@ class PartFiles:
     bulk: BulkWriterFactory | None = None
     _open: dict[str, _Part] = field(default_factory=dict)
     completed: list[PendingFile] = field(default_factory=list)
-    """Pending, and waiting for no checkpoint yet."""
-    _pending: dict[int, list[PendingFile]] = field(default_factory=dict)
-    """Pending by the checkpoint that they wait for."""
-    _replaced: list[str] = field(default_factory=list)
-    """Files of a run before, which this one has copied; needed as long as no checkpoint knows the copies."""
-    _obsolete: dict[int, list[str]] = field(default_factory=dict)
+    """Waiting for no checkpoint yet."""
+    _replaced: list[ReplacedFile] = field(default_factory=list)
     _first_number: int = 0
     _numbers: dict[str, int] = field(default_factory=dict)
     _checked: float = 0.0
@@ -195,7 +203,7 @@ class PartFiles:
 
     # --- checkpoints ---
 
-    def prepare(self, checkpoint_id: int) -> None:
+    def prepare(self) -> list[ReplacedFile]:
         """A checkpoint is taken: what goes on is safe up to here, and what does not is complete."""
         for bucket, part in list(self._open.items()):
             if self._goes_on:
@@ -203,20 +211,13 @@ class PartFiles:
                 part.is_copy = False
             else:
                 self._complete(bucket)
-        self._obsolete[checkpoint_id], self._replaced = self._replaced, []
-
-    def wait_for(self, checkpoint_id: int) -> None:
-        """What is complete gets its name when the checkpoint is."""
-        self._pending[checkpoint_id] = self.take_completed()
+        replaced, self._replaced = self._replaced, []
+        return replaced
 
     def take_completed(self) -> list[PendingFile]:
-        """The files that are complete, for someone else to commit them."""
+        """The files that are complete, for others to commit them."""
         taken, self.completed = self.completed, []
         return taken
-
-    def pending(self) -> list[PendingFile]:
-        """The files that wait for a checkpoint."""
-        return [file for files in self._pending.values() for file in files]
 
     def in_progress(self) -> list[InProgressFile]:
         """The files that go on."""
@@ -229,24 +230,9 @@ class PartFiles:
         """A number that no file of this subtask has."""
         return max(self._numbers.values(), default=self._first_number)
 
-    def commit(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete, and so are those before it: gives the files that waited for them their names."""
-        for waited in sorted(self._pending):
-            if waited <= checkpoint_id:
-                files = self._pending[waited]
-                while files:
-                    publish(files[0])
-                    del files[0]
-                del self._pending[waited]
-        for waited in [waited for waited in self._obsolete if waited <= checkpoint_id]:
-            for path in self._obsolete.pop(waited):
-                remove(path)
-
-    def restore(self, pending: Iterable[PendingFile], in_progress: Iterable[InProgressFile], first_number: int) -> None:
-        """Goes on from a complete checkpoint: commits what waited for it, and resumes what was in progress."""
+    def restore(self, in_progress: Iterable[InProgressFile], first_number: int) -> None:
+        """Resumes what was in progress at a checkpoint."""
         self._first_number = first_number
-        for file in pending:
-            publish(file)
         for stored in in_progress:
             part = self._resumed(stored)
             if self._goes_on and stored.bucket not in self._open:
@@ -311,7 +297,7 @@ class PartFiles:
                     raise OSError(f"{stored.hidden_path}: {left} bytes are missing that the checkpoint knows")
                 file.write(data)
                 left -= len(data)
-        self._replaced.append(stored.hidden_path)
+        self._replaced.append(ReplacedFile(stored.hidden_path))
         return _Part(hidden, stored.path, file, None, stored.created, stored.updated, stored.size, is_copy=True)
 
 

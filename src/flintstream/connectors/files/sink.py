@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Generic, Protocol, TypeVar
+from typing import IO, Any, TypeVar
 
 from flintstream.common.printing import line_formatter
 from flintstream.common.serialization import BulkWriterFactory, Encoder, _Lines
 from flintstream.common.typeinfo import TypeInformation
+from flintstream.connectors.files.compacted import CompactedFile, CompactedFiles
 from flintstream.connectors.files.compaction import FileCompaction
-from flintstream.connectors.files.part_files import InProgressFile, PartFiles, PendingFile, RefusedRecordError
+from flintstream.connectors.files.part_files import (
+    InProgressFile,
+    PartFiles,
+    PendingFile,
+    RefusedRecordError,
+    ReplacedFile,
+)
 from flintstream.connectors.files.sink_config import BucketAssigner, OutputFileConfig, RollingPolicy
 from flintstream.runtime.batch import MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.faults import record_at_fault, user_fault
-from flintstream.runtime.operators.base import Operator
+from flintstream.runtime.operators.base import OperatorContext
+from flintstream.runtime.operators.committing import CommittingOperator
+from flintstream.runtime.output import Output
 from flintstream.runtime.state.operator_state import ListDescriptor
 
 __all__ = ["FileSinkOperator", "FileSinkSettings"]
 
-_PENDING = ListDescriptor("pending-files")
 _IN_PROGRESS = ListDescriptor("files-in-progress")
 _NUMBERS = ListDescriptor("part-numbers")
 _TO_COMPACT = ListDescriptor("files-to-compact")
@@ -73,44 +81,28 @@ class FileSinkSettings:
         writer.finish()
 
 
-class Files(Protocol):
-    """Files that get their names when a checkpoint is complete."""
-
-    def commit(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete."""
-
-    def close(self) -> None:
-        """The operator ends."""
+CommittableFile = TypeVar("CommittableFile", bound=PendingFile | ReplacedFile | CompactedFile)
 
 
-FilesT = TypeVar("FilesT", bound=Files)
+class FilesOperator(CommittingOperator[CommittableFile]):
+    """Base of the operators of a file sink: committing a file is giving it its name. Nothing is swept: a file without
+    its name is hidden, and stays."""
 
-
-class FilesOperator(Operator, Generic[FilesT]):
-    """Base of the operators of a file sink: has files, from `open` on, and commits them."""
-
-    commits = True
+    _files: PartFiles | CompactedFiles
 
     def __init__(self, settings: FileSinkSettings) -> None:
         self._settings = settings
-        self._files: FilesT | None = None
 
-    def close(self) -> None:
-        if self._files is not None:
-            self._files.close()
+    def commit(self, committable: CommittableFile) -> None:
+        self._guarded(committable.commit)
 
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._guarded(self._opened.commit, checkpoint_id)
+    def abort(self) -> None:
+        self._files.close()
 
-    @property
-    def _opened(self) -> FilesT:
-        assert self._files is not None
-        return self._files
-
-    def _guarded(self, call: Callable[..., None], *arguments: Any) -> None:
+    def _guarded(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """Calls what touches files; its exception is told with the operator's name."""
         try:
-            call(*arguments)
+            return call(*arguments)
         except RefusedRecordError as refused:
             error = refused.__cause__ or refused
             raise user_fault(error, self.context.name, self.context.subtask, refused.record) from error
@@ -118,67 +110,74 @@ class FilesOperator(Operator, Generic[FilesT]):
             raise user_fault(error, self.context.name, self.context.subtask) from error
 
 
-class FileSinkOperator(FilesOperator[PartFiles]):
+class FileSinkOperator(FilesOperator[PendingFile | ReplacedFile]):
     """Writes part files in a slot.
 
     :param unique_names: whether names hold an id that no other run has; else the numbers go on after a restore.
     """
 
     takes_declared_types = True
+    committables = ListDescriptor("pending-files")
+    _files: PartFiles
 
     def __init__(self, settings: FileSinkSettings, input_type: TypeInformation | None, unique_names: bool) -> None:
         super().__init__(settings)
         self._type = input_type
         self._unique_names = unique_names
 
-    def open(self) -> None:
-        subtask = self.context.subtask
-        files = self._files = self._settings.files(f"{uuid.uuid4()}-{subtask}" if self._unique_names else f"{subtask}")
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        identity = f"{uuid.uuid4()}-{context.subtask}" if self._unique_names else f"{context.subtask}"
+        self._files = self._settings.files(identity)
+
+    def connect(self) -> None:
         self._encode = self._settings.encode(self._type)
         self._bucket_context = _BucketContext()
         state = self.context.operator_state
-        self._pending = state.get_list_state(_PENDING)
         self._in_progress = state.get_list_state(_IN_PROGRESS)
         self._numbers = state.get_union_list_state(_NUMBERS)
         self._to_compact = state.get_list_state(_TO_COMPACT)
         self._guarded(self._check_compaction)
-        self._guarded(
-            files.restore,
-            [PendingFile(*element) for element in self._pending],
-            [InProgressFile(*element) for element in self._in_progress],
-            max(self._numbers, default=0),
-        )
+
+    def open(self) -> None:
+        super().open()
+        in_progress = [InProgressFile(*element) for element in self._in_progress]
+        self._guarded(self._files.restore, in_progress, max(self._numbers, default=0))
 
     def process(self, batch: Batch) -> None:
         now = time.time()
         pieces = self._encoded(batch.values)
         bucket = self._settings.bucket_assigner.bucket_at(int(now * 1000))
         if bucket is not None:
-            self._guarded(self._opened.write, bucket, pieces, now)
+            self._guarded(self._files.write, bucket, pieces, now)
         else:
             for each, written in self._by_bucket(batch, pieces, int(now * 1000)).items():
-                self._guarded(self._opened.write, each, written, now)
+                self._guarded(self._files.write, each, written, now)
 
     def process_watermark(self, timestamp: int) -> None:
         self._bucket_context.watermark = timestamp
 
     def end_epoch(self) -> None:
-        self._guarded(self._opened.roll, time.time())
+        self._guarded(self._files.roll, time.time())
 
     def next_due(self) -> float | None:
-        return self._opened.next_due()
+        return self._files.next_due()
 
     def finish(self) -> None:
-        self._guarded(self._opened.complete_all)
+        self._guarded(self._files.complete_all)
 
-    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
-        files = self._opened
-        self._guarded(files.prepare, checkpoint_id)
-        if not self._hands_over:
-            files.wait_for(checkpoint_id)
-        self._pending.update(map(tuple, files.pending()))
+    def prepare(self, checkpoint_id: int, timestamp: int) -> list[PendingFile | ReplacedFile]:
+        files = self._files
+        replaced = self._guarded(files.prepare)
         self._in_progress.update(map(tuple, files.in_progress()))
         self._numbers.update([files.next_number()])
+        return [*([] if self._hands_over else files.take_completed()), *replaced]
+
+    def stored(self) -> list[Any]:
+        return [tuple(file) for _, file in self.pending if isinstance(file, PendingFile)]
+
+    def restored(self, elements: Sequence[Any]) -> list[tuple[int, PendingFile | ReplacedFile]]:
+        return [(0, PendingFile(*element)) for element in elements]
 
     @property
     def _hands_over(self) -> bool:
