@@ -8,15 +8,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from flintstream.common.time import Time
 from flintstream.common.type_variables import IN, OUT, T
 from flintstream.datastream.basic_functions import Function
 from flintstream.runtime.context import RuntimeContext
 
+if TYPE_CHECKING:
 
-class AsyncFunction(Function, Generic[IN, OUT]):
+    class _Function(ABC):  # noqa: B024 - as Function itself
+        """A function without `open` and `close`, which are no coroutines."""
+else:
+    _Function = Function
+
+
+class AsyncFunction(_Function, Generic[IN, OUT]):
     """Waits for something outside, many records at a time.
 
     All calls run on one asyncio loop, in a thread of its own: what waits must be awaited, and nothing may block. `open` and
@@ -35,11 +42,11 @@ class AsyncFunction(Function, Generic[IN, OUT]):
                 await self.client.close()
     """
 
-    def open(self, runtime_context: RuntimeContext) -> Awaitable[None] | None:  # type: ignore[override]
+    def open(self, runtime_context: RuntimeContext) -> Awaitable[None] | None:
         """Called once in each subtask before the first record; `async def` to run on the loop."""
         return None
 
-    def close(self) -> Awaitable[None] | None:  # type: ignore[override]
+    def close(self) -> Awaitable[None] | None:
         """Called once in each subtask at the end, also after a failure; `async def` to run on the loop."""
         return None
 

@@ -33,6 +33,7 @@ from flintstream.datastream.functions import (
     Partitioner,
     ProcessFunction,
     SinkFunction,
+    TwoPhaseCommitSinkFunction,
 )
 from flintstream.datastream.settings import (
     OperatorSettings,
@@ -419,7 +420,9 @@ class DataStream(Generic[T_co]):
         operator = PrintOperator(sink_identifier, self._transformation.output_type)
         return self._sink("Print to Std. Out", operator)
 
-    def add_sink(self, sink_func: SinkFunction[T_co] | Callable[[T_co], object]) -> DataStreamSink:
+    def add_sink(
+        self, sink_func: SinkFunction[T_co] | TwoPhaseCommitSinkFunction[T_co, Any] | Callable[[T_co], object]
+    ) -> DataStreamSink:
         """Gives each record to a sink function written in Python: `stream.add_sink(Append())`."""
         if isinstance(sink_func, SinkFunction):
             create_operator = getattr(sink_func, "create_operator", None)

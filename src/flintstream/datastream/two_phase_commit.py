@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from flintstream.common.serializer import TypeSerializer
 from flintstream.common.time import to_millis
+from flintstream.common.type_variables import IN, T
 from flintstream.common.typeinfo import TypeInformation
+from flintstream.datastream.basic_functions import Function
 from flintstream.datastream.io_functions import RichSinkFunction, SinkFunction
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.operators.two_phase_commit import Transactions, TwoPhaseCommitOperator
 
 __all__ = ["TwoPhaseCommitSinkFunction"]
 
+if TYPE_CHECKING:
 
-class TwoPhaseCommitSinkFunction(RichSinkFunction):
+    class _RichSink(Function, Generic[IN]):
+        """A sink function without its `invoke`, which takes no transaction."""
+else:
+    _RichSink = RichSinkFunction
+
+
+class TwoPhaseCommitSinkFunction(_RichSink[IN], Generic[IN, T]):
     """A sink that writes in transactions: what it has written is seen once a checkpoint is complete, exactly once.
 
     A transaction is any object that a new process can find the transaction again by: the name of a file, the id that
@@ -71,32 +80,30 @@ class TwoPhaseCommitSinkFunction(RichSinkFunction):
     # --- what a sink defines ---
 
     @abstractmethod
-    def begin_transaction(self) -> Any:
+    def begin_transaction(self) -> T:
         """Begins a transaction, and gives what it can be found again by."""
 
     @abstractmethod
-    def invoke(  # type: ignore[override]
-        self, transaction: Any, value: Any, context: SinkFunction.Context
-    ) -> None:
+    def invoke(self, transaction: T, value: IN, context: SinkFunction.Context) -> None:
         """Writes a record into the transaction; `invoke(self, transaction, value)` is fine too."""
 
     @abstractmethod
-    def pre_commit(self, transaction: Any) -> None:
+    def pre_commit(self, transaction: T) -> None:
         """A checkpoint is being taken: do all that can fail, so that only `commit` is left. Flush what is buffered."""
 
     @abstractmethod
-    def commit(self, transaction: Any) -> None:
+    def commit(self, transaction: T) -> None:
         """The checkpoint is complete: make the records visible. Must do no harm when it has been done before."""
 
     @abstractmethod
-    def abort(self, transaction: Any) -> None:
+    def abort(self, transaction: T) -> None:
         """Forgets the transaction and all that was written into it."""
 
-    def recover_and_commit(self, transaction: Any) -> None:
+    def recover_and_commit(self, transaction: T) -> None:
         """Commits a transaction of an earlier run, which may have done so itself. Failing fails the job."""
         self.commit(transaction)
 
-    def recover_and_abort(self, transaction: Any) -> None:
+    def recover_and_abort(self, transaction: T) -> None:
         """Aborts a transaction of an earlier run, which may have done so itself."""
         self.abort(transaction)
 
@@ -104,10 +111,10 @@ class TwoPhaseCommitSinkFunction(RichSinkFunction):
         """What else to keep in checkpoints, such as a pool of ids; None for nothing. Not called after a restore of one."""
         return None
 
-    def finish_recovering_context(self, handled_transactions: list[Any]) -> None:
+    def finish_recovering_context(self, handled_transactions: list[T]) -> None:
         """Called after a restore, with the transactions that were committed or aborted, if there is a user context."""
 
-    def finish_processing(self, transaction: Any) -> None:
+    def finish_processing(self, transaction: T) -> None:
         """The input has ended: flush what is buffered. The last checkpoint follows."""
 
     # --- what it may ask ---
@@ -116,18 +123,18 @@ class TwoPhaseCommitSinkFunction(RichSinkFunction):
         """What `initialize_user_context` gave, or the last checkpoint held."""
         return self.transactions.user_context
 
-    def current_transaction(self) -> Any:
+    def current_transaction(self) -> T | None:
         """The open transaction; None when there is none any more."""
         current = self.transactions.current
         return None if current is None else current.handle
 
-    def pending_transactions(self) -> dict[int, Any]:
+    def pending_transactions(self) -> dict[int, T]:
         """The transactions that wait for their checkpoint, by its id."""
         return {checkpoint: transaction.handle for checkpoint, transaction in self.transactions.pending}
 
     # --- settings ---
 
-    def set_transaction_timeout(self, transaction_timeout: Any) -> TwoPhaseCommitSinkFunction:
+    def set_transaction_timeout(self, transaction_timeout: Any) -> TwoPhaseCommitSinkFunction[IN, T]:
         """After how long (milliseconds, or a Duration) the other system gives a transaction up; never unless set."""
         millis = to_millis(transaction_timeout)
         if millis < 0:
@@ -135,12 +142,12 @@ class TwoPhaseCommitSinkFunction(RichSinkFunction):
         self.transaction_timeout = millis
         return self
 
-    def ignore_failures_after_transaction_timeout(self) -> TwoPhaseCommitSinkFunction:
+    def ignore_failures_after_transaction_timeout(self) -> TwoPhaseCommitSinkFunction[IN, T]:
         """A commit that fails after a restore when the time-out is over is logged: its records are lost, the job goes on."""
         self.ignores_failures_after_timeout = True
         return self
 
-    def enable_transaction_timeout_warnings(self, warning_ratio: float) -> TwoPhaseCommitSinkFunction:
+    def enable_transaction_timeout_warnings(self, warning_ratio: float) -> TwoPhaseCommitSinkFunction[IN, T]:
         """Warns of transactions that are committed when this part of their time-out, from 0 to 1, is over."""
         if not isinstance(warning_ratio, (int, float)) or not 0 <= warning_ratio <= 1:
             raise ValueError(f"enable_transaction_timeout_warnings: must be between 0 and 1, got {warning_ratio!r}")

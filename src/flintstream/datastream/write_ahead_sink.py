@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from flintstream.common.serializer import TypeSerializer
+from flintstream.common.type_variables import IN
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.datastream.io_functions import RichSinkFunction, SinkFunction
 from flintstream.datastream.two_phase_commit import checked_serializer
@@ -49,7 +50,7 @@ class CheckpointCommitter(ABC):
         """Whether there is a mark."""
 
 
-class GenericWriteAheadSink(RichSinkFunction):
+class GenericWriteAheadSink(RichSinkFunction[IN]):
     """A sink that gets the records of a checkpoint together, once the checkpoint is complete.
 
     Until then they are part of the job's state. Use it for systems that have no transactions that outlive a connection::
@@ -105,7 +106,7 @@ class GenericWriteAheadSink(RichSinkFunction):
         self.job_id = job_id
 
     @abstractmethod
-    def send_values(self, values: Iterable[Any], checkpoint_id: int, timestamp: int) -> bool:
+    def send_values(self, values: Iterable[IN], checkpoint_id: int, timestamp: int) -> bool:
         """Sends the records that a complete checkpoint has kept, in order; `values` can be iterated once.
 
         True says that they are sent. False, or an exception, that they are not: they are tried again when the next
@@ -115,7 +116,7 @@ class GenericWriteAheadSink(RichSinkFunction):
         :param timestamp: when it was started, in milliseconds since 1970.
         """
 
-    def invoke(self, value: Any, context: SinkFunction.Context) -> None:
+    def invoke(self, value: IN, context: SinkFunction.Context) -> None:
         """Not called: records are kept until their checkpoint is complete."""
         raise TypeError(f"{type(self).__name__} takes records by send_values(), not by invoke()")
 

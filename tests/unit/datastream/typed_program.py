@@ -38,9 +38,11 @@ from flintstream.datastream import (
     SinkFunction,
     SourceFunction,
     StreamExecutionEnvironment,
+    TwoPhaseCommitSinkFunction,
     WindowedStream,
 )
 from flintstream.datastream.connectors.number_seq import NumberSequenceSource
+from flintstream.datastream.connectors.source import PythonSource
 from flintstream.datastream.functions import FlatMapFunction, ProcessJoinFunction, SourceContext
 from flintstream.datastream.state import (
     AggregatingState,
@@ -87,6 +89,17 @@ class Ticks(SourceFunction[int]):
 
 
 assert_type(env.add_source(Ticks()), DataStream[int])
+
+
+class Tables(PythonSource[Order]):
+    def splits(self, parallelism: int) -> list[str]:
+        return ["orders"]
+
+    def read(self, split: str, position: int | None) -> Iterator[tuple[int, Order]]:
+        yield 1, Order(split, 2.5)
+
+
+assert_type(env.from_source(Tables(), no_watermarks, "orders"), DataStream[Order])
 
 # --- record by record ---
 
@@ -308,6 +321,9 @@ class Paid(ProcessJoinFunction[Order, int, str]):
 
 
 class LookUp(AsyncFunction[int, str]):
+    async def open(self, runtime_context: RuntimeContext) -> None:
+        self.subtask = runtime_context.get_index_of_this_subtask()
+
     async def async_invoke(self, value: int) -> list[str]:
         return [str(value)]
 
@@ -331,7 +347,24 @@ class Keep(SinkFunction[int]):
         print(value)
 
 
+class Files(TwoPhaseCommitSinkFunction[int, str]):
+    def begin_transaction(self) -> str:
+        return "a path"
+
+    def invoke(self, transaction: str, value: int, context: SinkFunction.Context) -> None:
+        assert_type(self.current_transaction(), str | None)
+
+    def pre_commit(self, transaction: str) -> None: ...
+
+    def commit(self, transaction: str) -> None: ...
+
+    def abort(self, transaction: str) -> None: ...
+
+
 numbers.add_sink(Keep())
+numbers.add_sink(Files())
+numbers.add_sink(print)
+orders.add_sink(Files())  # type: ignore[arg-type]
 orders.add_sink(Keep())  # type: ignore[arg-type]
 assert_type(numbers.execute_and_collect(), CloseableIterator[int])
 assert_type(numbers.execute_and_collect("name", 3), list[int])

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from flintstream.common.type_variables import T_co
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.connectors.base import SplitBasedSource
@@ -22,7 +23,7 @@ _TURN_SECONDS = 0.25
 """How long a split may take to give records before others have their turn."""
 
 
-class PythonSource(SplitBasedSource):
+class PythonSource(SplitBasedSource[T_co]):
     """A source of your own: say which splits there are and how one is read.
 
         class Tables(PythonSource):
@@ -77,7 +78,7 @@ class PythonSource(SplitBasedSource):
         """
 
     @abstractmethod
-    def read(self, split: Any, position: Any) -> Iterator[tuple[Any, ...] | None]:
+    def read(self, split: Any, position: Any) -> Iterator[tuple[Any, T_co] | tuple[Any, T_co, int] | None]:
         """Yields `(next_position, record)`, or `(next_position, record, timestamp)`, or None for "not now".
 
         `position` is None for a split that is read from its beginning, else a `next_position` that this
