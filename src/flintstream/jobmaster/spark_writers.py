@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flintstream.jobmaster.control import JobFailed
 from flintstream.jobmaster.job_context import JobContext
 from flintstream.jobmaster.slot_calls import SlotCalls
 from flintstream.runtime.faults import user_fault
+from flintstream.runtime.operators.committing import Committables
 from flintstream.runtime.operators.sinks import SparkWriterOperator
 from flintstream.runtime.slot.protocol import EpochReport
 from flintstream.spark.spool_frame import spool_frame
@@ -43,11 +45,14 @@ class SparkWriters:
         staged: list[dict[str, int]] = self._slots.call_all("staged")
         for name, writer in self._writers:
             numbers = {writer.staged_checkpoint(spool) for spools in staged for spool in spools}
-            for number in sorted(number for number in numbers if number is not None and number <= up_to):
-                spool = writer.staged_name(number)
-                holders = [slot for slot, spools in enumerate(staged) if spool in spools]
-                self._job.check_lease()
-                self._write(name, writer, spool, holders, number)
+            pending: Committables[int] = Committables()
+            pending.add((number, number) for number in numbers if number is not None)
+            pending.commit_up_to(up_to, partial(self._commit, name, writer, staged))
+
+    def _commit(self, name: str, writer: SparkWriterOperator, staged: list[dict[str, int]], number: int) -> None:
+        self._job.check_lease()
+        spool = writer.staged_name(number)
+        self._write(name, writer, spool, [slot for slot, spools in enumerate(staged) if spool in spools], number)
 
     def _write(self, name: str, writer: SparkWriterOperator, spool: str, holders: list[int], number: int) -> None:
         """Hands the records of a sink to its function, then lets the slots forget them."""

@@ -102,12 +102,14 @@ class SlotServices:
             spool = self.spools[name] = Spool(kept)
         return spool
 
-    def stage(self, name: str, staged_name: str) -> None:
-        """What a spool holds now waits for a checkpoint under another name; the spool begins anew."""
+    def stage(self, name: str, staged_name: str) -> bool:
+        """What a spool holds, if anything, now waits for a checkpoint under another name; the spool begins anew."""
         spool = self.spools.pop(name, None)
-        if spool is not None and spool.pages:
-            spool.staged = True
-            self.spools[staged_name] = spool
+        if spool is None or not spool.pages:
+            return False
+        spool.staged = True
+        self.spools[staged_name] = spool
+        return True
 
     @cached_property
     def event_loop(self) -> EventLoop:

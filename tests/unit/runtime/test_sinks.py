@@ -10,9 +10,11 @@ import pytest
 
 from flintstream.common import Row, Types
 from flintstream.runtime import services
-from flintstream.runtime.batch import MIN_WATERMARK
-from flintstream.runtime.operators.sinks import CollectOperator, PrintOperator
+from flintstream.runtime.batch import MIN_WATERMARK, Batch
+from flintstream.runtime.operators.base import OperatorContext
+from flintstream.runtime.operators.sinks import CollectOperator, PrintOperator, SparkWriterOperator
 from flintstream.runtime.services import SlotServices, Spool
+from flintstream.runtime.state.operator_state import OperatorStateBackend, OperatorStateSnapshot
 from flintstream.testing import OneInputOperatorHarness
 
 
@@ -124,6 +126,54 @@ class TestSinkFunction:
         with OneInputOperatorHarness(Sink()):
             pass
         assert calls == ["close"]
+
+
+class TestSparkWriter:
+    def opened(self, services: SlotServices, restored: OperatorStateSnapshot | None = None) -> SparkWriterOperator:
+        state, nowhere = OperatorStateBackend("table"), None
+        if restored is not None:
+            state.restore(restored)
+        writer = SparkWriterOperator(None, None)
+        writer.setup(
+            OperatorContext(
+                *("table", "0" * 32, 0, 1, nowhere, nowhere, services),  # type: ignore[arg-type]
+                operator_state=state,
+                checkpointing=True,
+            ),
+            nowhere,  # type: ignore[arg-type]
+        )
+        writer.open()
+        return writer
+
+    def staged(self, services: SlotServices, writer: SparkWriterOperator) -> dict[int | None, list[Any]]:
+        return {
+            writer.staged_checkpoint(name): [pickle.loads(spool.page(page)) for page in range(spool.pages)]
+            for name, spool in services.spools.items()
+            if spool.staged
+        }
+
+    def snapshot(self, writer: SparkWriterOperator, checkpoint_id: int) -> OperatorStateSnapshot:
+        writer.snapshot_state(checkpoint_id, 0)
+        return writer.context.operator_state.snapshot()
+
+    def test_records_are_staged_for_their_checkpoint_and_part_of_it_until_they_are_handed_over(self) -> None:
+        writer = self.opened(slot := SlotServices())
+        writer.process(Batch(["a"]))
+        self.snapshot(writer, 1)
+        writer.process(Batch(["b"]))
+        writer.process(Batch(["c"]))
+        kept = self.snapshot(writer, 2)
+        self.snapshot(writer, 3)
+        assert self.staged(slot, writer) == {1: [["a"]], 2: [["b"], ["c"]]}, "no records, nothing staged"
+        again = self.opened(slot_again := SlotServices(), kept)
+        assert self.staged(slot_again, again) == {1: [["a"]], 2: [["b"], ["c"]]}
+        (_, _, left) = self.snapshot(again, 4).states["staged"]
+        assert left == [], "the driver writes what was restored before the next checkpoint"
+        writer.notify_checkpoint_complete(1)
+        (_, _, left) = self.snapshot(writer, 5).states["staged"]
+        assert [(number, pickle.loads(page)) for number, page in left] == [(2, ["b"]), (2, ["c"])]
+        for spool in [*slot.spools.values(), *slot_again.spools.values()]:
+            spool.clear()
 
 
 @pytest.fixture

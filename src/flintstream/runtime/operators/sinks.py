@@ -6,7 +6,7 @@ import inspect
 import pickle
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.printing import formatter
@@ -15,6 +15,7 @@ from flintstream.common.types import Row
 from flintstream.runtime.batch import MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.faults import record_at_fault, user_fault
 from flintstream.runtime.operators.base import FunctionOperator, Operator
+from flintstream.runtime.operators.committing import CommittingOperator
 from flintstream.runtime.state.operator_state import ListDescriptor
 
 if TYPE_CHECKING:
@@ -78,17 +79,18 @@ class CollectOperator(Operator):
         """Nothing comes behind a sink."""
 
 
-_STAGED = ListDescriptor("staged")
-"""The records of a Spark sink that are to be written: pairs of a checkpoint's number and a page."""
-
-
-class SparkWriterOperator(Operator):
+class SparkWriterOperator(CommittingOperator[int]):
     """Puts records aside for a function on the driver that writes them with Spark.
 
-    With checkpoints, and unless they are to be written epoch by epoch, records are part of the checkpoint, and are written
-    when it is complete. What a failure has kept from being written is written after the restart, with the same number.
+    With checkpoints, and unless they are to be written epoch by epoch, records are staged: a committable is the number of a
+    checkpoint under which some are. Committing one hands it over to the driver, which writes those of all slots together
+    once they know that the checkpoint is complete. What a failure has kept from being written is written after the
+    restart, with the same number.
     """
 
+    commits = False  # Without checkpoints each epoch is written, and none is needed at the end.
+    committables = ListDescriptor("staged")
+    """The records that are to be written: pairs of a checkpoint's number and a page."""
     takes_declared_types = True
 
     def __init__(
@@ -104,13 +106,8 @@ class SparkWriterOperator(Operator):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "write": None}
 
-    def open(self) -> None:
-        services = self.context.services
+    def connect(self) -> None:
         self._waits = self.by_checkpoint and self.context.checkpointing
-        for checkpoint_id, page in self.context.operator_state.get_list_state(_STAGED):
-            spool = services.spool(self.staged_name(checkpoint_id), kept=True)
-            spool.staged = True
-            spool.append_page(page)
 
     def staged_name(self, checkpoint_id: int) -> str:
         """The spool of what is written once a checkpoint is complete."""
@@ -126,17 +123,23 @@ class SparkWriterOperator(Operator):
         spool.staged = self._waits
         spool.append(batch.values)
 
-    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
-        services = self.context.services
-        if self._waits:
-            services.stage(self.spool_name, self.staged_name(checkpoint_id))
-        self.context.operator_state.get_list_state(_STAGED).update(
-            (number, spool.page(index))
-            for name, spool in services.spools.items()
-            for number in [self.staged_checkpoint(name)]
-            if number is not None
-            for index in range(spool.pages)
-        )
+    def prepare(self, checkpoint_id: int, timestamp: int) -> list[int]:
+        staged = self._waits and self.context.services.stage(self.spool_name, self.staged_name(checkpoint_id))
+        return [checkpoint_id] if staged else []
+
+    def commit(self, committable: int) -> None:
+        """The driver writes it now, before the next snapshot."""
+
+    def stored(self) -> list[tuple[int, bytes]]:
+        spools = [(number, self.context.services.spool(self.staged_name(number))) for number, _ in self.pending]
+        return [(number, spool.page(index)) for number, spool in spools for index in range(spool.pages)]
+
+    def restored(self, elements: Sequence[tuple[int, bytes]]) -> list[tuple[int, int]]:
+        for checkpoint_id, page in elements:
+            spool = self.context.services.spool(self.staged_name(checkpoint_id), kept=True)
+            spool.staged = True
+            spool.append_page(page)
+        return [(number, number) for number in {checkpoint_id for checkpoint_id, _ in elements}]
 
     def finish(self) -> None:
         """Nothing comes behind a sink."""
