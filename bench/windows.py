@@ -34,7 +34,7 @@ from flintstream.datastream.window import (
     TumblingEventTimeWindows,
     WindowAssigner,
 )
-from flintstream.datastream.window_operators import window_operator
+from flintstream.datastream.windowed_stream import window_operator
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.windows.contents import AggregatedContents
 from flintstream.runtime.windows.functions import PassOn

@@ -5,8 +5,7 @@ from .accumulators import Accumulator
 from .completable_future import CompletableFuture
 from .config_options import ConfigOption, ConfigOptions
 from .configuration import Configuration, load_configuration
-from .execution_config import ExecutionConfig
-from .execution_mode import ExecutionMode
+from .execution_config import ExecutionConfig, ExecutionMode
 from .input_dependency_constraint import InputDependencyConstraint
 from .job_client import JobClient
 from .job_execution_result import JobExecutionResult

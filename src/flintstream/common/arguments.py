@@ -1,8 +1,11 @@
-"""Checks of arguments that users pass."""
+"""Checks of arguments that users pass: each error names who was given what, and under which name."""
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
+
+from flintstream.common.time import to_millis
 
 
 def positive(what: str, value: Any, least: int = 1) -> int:
@@ -12,3 +15,25 @@ def positive(what: str, value: Any, least: int = 1) -> int:
     if value < least:
         raise ValueError(f"{what} must be {least} or more, got {value}")
     return value
+
+
+def millis(owner: str, option: str, length: Any) -> int:
+    """A length of time, in milliseconds."""
+    try:
+        return to_millis(length)
+    except TypeError as error:
+        raise TypeError(f"{owner}: {option}: {error}") from None
+
+
+def whole(owner: str, option: str, number: Any) -> int:
+    """A number that must be an integer."""
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{owner}: {option} must be an integer, got {number!r}")
+    return index(number)
+
+
+def delta(owner: str, function: Any) -> Any:
+    """A function that says how far apart two records are."""
+    if not callable(function):
+        raise TypeError(f"{owner}: delta_function must be a function of two records, got {function!r}")
+    return function

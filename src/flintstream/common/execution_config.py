@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, NoReturn
 
 from .configuration import Configuration
-from .execution_mode import ExecutionMode
 from .java import java_only
 from .restart_strategy import RestartStrategies, RestartStrategyConfiguration
 
-__all__ = ["ExecutionConfig"]
+__all__ = ["ExecutionConfig", "ExecutionMode"]
 
 _JOB_PARAMETERS = "pipeline.global-job-parameters"
 _UPPER_BOUND_MAX_PARALLELISM = 32_768
+
+
+class ExecutionMode(Enum):
+    """Kept for programs that set it. Exchanges between levels are always Spark's.
+
+    Example::
+
+        >>> ExecutionMode.PIPELINED.name
+        'PIPELINED'
+    """
+
+    PIPELINED = 0
+    PIPELINED_FORCED = 1
+    BATCH = 2
+    BATCH_FORCED = 3
 
 
 class ExecutionConfig:

@@ -1,10 +1,14 @@
-"""Lengths of time and points in time: :class:`Time`, :class:`Duration`, :class:`Instant`."""
+"""Lengths of time and points in time: :class:`Time`, :class:`Duration`, :class:`Instant`; and which clock counts."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from enum import Enum
 from functools import total_ordering
+from math import isfinite
+from operator import index
+from typing import Any
 
 __all__ = ["Duration", "Instant", "Time"]
 
@@ -217,3 +221,21 @@ def monotonic_due(due: float | None) -> float | None:
 def earliest(times: Iterable[float | None]) -> float | None:
     """The first of some points in time, of which any may be missing; None if all are."""
     return min((when for when in times if when is not None), default=None)
+
+
+def whole_milliseconds(time: Any) -> int:
+    """The time without what a float has behind its point, as in PyFlink. Raises TypeError for what is no number."""
+    return int(time) if isinstance(time, float) and isfinite(time) else int(index(time))
+
+
+class TimeDomain(Enum):
+    """Whether a timer fires by event time or by processing time.
+
+    >>> TimeDomain.EVENT_TIME.name
+    'EVENT_TIME'
+    """
+
+    EVENT_TIME = 0
+    """By the timestamps of the records: when the watermark reaches the timer."""
+    PROCESSING_TIME = 1
+    """By the clock of the machine."""

@@ -83,8 +83,7 @@ from flintstream.datastream.state_backend import (
     StateBackend,
 )
 from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment
-from flintstream.datastream.time_characteristic import TimeCharacteristic
-from flintstream.datastream.time_domain import TimeDomain
+from flintstream.datastream.time_domain import TimeCharacteristic, TimeDomain
 from flintstream.datastream.timerservice import TimerService
 from flintstream.datastream.window import (
     CountWindow,

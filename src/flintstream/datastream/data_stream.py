@@ -20,7 +20,6 @@ from flintstream.common.type_variables import B, K, R, T, T_co, V
 from flintstream.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.basic_functions import FlatMapper, Mapper, Selector
-from flintstream.datastream.call_site import call_site
 from flintstream.datastream.closeable_iterator import CloseableIterator
 from flintstream.datastream.connectors.base import Sink
 from flintstream.datastream.data_stream_sink import CommittedSink, DataStreamSink
@@ -67,11 +66,12 @@ from flintstream.graph.transformations import (
     UnionTransformation,
 )
 from flintstream.runtime.captured import capture
-from flintstream.runtime.operators.choice import element_operator
+from flintstream.runtime.operators.keyed import element_operator
 from flintstream.runtime.operators.process import ProcessOperator
 from flintstream.runtime.operators.sinks import CollectOperator, FunctionSinkOperator, PrintOperator
 from flintstream.runtime.operators.stateless import PureMapOperator
 from flintstream.runtime.operators.watermarks import TimestampsAndWatermarksOperator
+from flintstream.runtime.stacks import call_site
 
 if TYPE_CHECKING:
     from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment

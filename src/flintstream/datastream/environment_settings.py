@@ -23,7 +23,7 @@ from flintstream.datastream.checkpointing_mode import CheckpointingMode
 from flintstream.datastream.execution_mode import RuntimeExecutionMode
 from flintstream.datastream.slot_sharing_group import SlotSharingGroup
 from flintstream.datastream.state_backend import StateBackend
-from flintstream.datastream.time_characteristic import TimeCharacteristic
+from flintstream.datastream.time_domain import TimeCharacteristic
 from flintstream.graph.errors import InvalidProgramException
 
 E = TypeVar("E", bound="EnvironmentSettings")

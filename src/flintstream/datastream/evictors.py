@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from flintstream.common.arguments import delta, millis, whole
 from flintstream.common.time import Duration, Time
-from flintstream.datastream.window_options import delta, millis, whole
 
 if TYPE_CHECKING:
     from flintstream.metrics import MetricGroup

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
+from flintstream.common.arguments import millis
 from flintstream.common.output_tag import OutputTag
 from flintstream.common.time import Duration, Time
 from flintstream.common.type_variables import A_co, B, B_co, K, R
@@ -27,7 +28,6 @@ from flintstream.datastream.functions import (
 from flintstream.datastream.keyed_stream import KeyedStream
 from flintstream.datastream.settings import checked_function, declared_output_type
 from flintstream.datastream.window import Evictor, Trigger, WindowAssigner
-from flintstream.datastream.window_options import millis
 from flintstream.datastream.windowed_stream import WindowedStream
 from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.partitioners import KeyGroupPartitioner

@@ -1,5 +1,21 @@
-"""TimeDomain: which clock a timer follows."""
+"""TimeDomain: which clock a timer follows; TimeCharacteristic: the time a program works in, as older programs set it."""
 
-from flintstream.common.time_domain import TimeDomain
+from __future__ import annotations
 
-__all__ = ["TimeDomain"]
+from enum import Enum
+
+from flintstream.common.time import TimeDomain
+
+__all__ = ["TimeCharacteristic", "TimeDomain"]
+
+
+class TimeCharacteristic(Enum):
+    """The kind of time; event time always works, so a program need not choose any more.
+
+    >>> TimeCharacteristic.EventTime.value
+    2
+    """
+
+    ProcessingTime = 0
+    IngestionTime = 1
+    EventTime = 2

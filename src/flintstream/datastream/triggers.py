@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from flintstream.common.arguments import delta, millis, whole
 from flintstream.common.time import MAX_WATERMARK, MIN_WATERMARK, Duration, Time
 from flintstream.common.typeinfo import Types
 from flintstream.datastream.state import ReducingState, ReducingStateDescriptor, ValueState, ValueStateDescriptor
-from flintstream.datastream.window_options import delta, millis, whole
 from flintstream.datastream.window_types import (
     CountWindow,
     GlobalWindow,

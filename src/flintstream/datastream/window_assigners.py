@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterable
 from operator import index
 from typing import Any, TypeVar
 
+from flintstream.common.arguments import millis, whole
 from flintstream.common.serializer import TypeSerializer
 from flintstream.common.time import MIN_WATERMARK, Duration, Time
 from flintstream.common.typeinfo import Types
 from flintstream.datastream.state import ValueStateDescriptor
-from flintstream.datastream.time_characteristic import TimeCharacteristic
+from flintstream.datastream.time_domain import TimeCharacteristic
 from flintstream.datastream.triggers import (
     CountTrigger,
     EndOfStreamTrigger,
@@ -20,7 +21,6 @@ from flintstream.datastream.triggers import (
     ProcessingTimeTrigger,
     PurgingTrigger,
 )
-from flintstream.datastream.window_options import millis, whole
 from flintstream.datastream.window_types import (
     CountWindow,
     CountWindowSerializer,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from flintstream.common.arguments import millis
 from flintstream.common.output_tag import OutputTag
 from flintstream.common.time import Duration, Time
 from flintstream.common.type_variables import ACC, A, K, K_co, R, T_co, V, W_co
@@ -22,9 +23,17 @@ from flintstream.datastream.functions import (
     WindowFunction,
 )
 from flintstream.datastream.settings import checked_function, declared_output_type
+from flintstream.datastream.triggers import EventTimeTrigger, ProcessingTimeTrigger
 from flintstream.datastream.window import Evictor, MergingWindowAssigner, Trigger, WindowAssigner
-from flintstream.datastream.window_operators import window_operator
-from flintstream.datastream.window_options import millis
+from flintstream.datastream.window_assigners import (
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from flintstream.datastream.window_types import TimeWindow
+from flintstream.runtime.windows.aligned import AlignedWindowOperator
+from flintstream.runtime.windows.base import WindowBase
 from flintstream.runtime.windows.contents import (
     AggregatedContents,
     FoldedContents,
@@ -33,6 +42,7 @@ from flintstream.runtime.windows.contents import (
     WindowContents,
 )
 from flintstream.runtime.windows.functions import Apply, PassOn, Process
+from flintstream.runtime.windows.operator import WindowOperator
 from flintstream.runtime.windows.parts import WindowParts
 
 if TYPE_CHECKING:
@@ -350,3 +360,26 @@ class AllWindowedStream(_Windows[T_co, int, W_co]):
 def _named(kind: type[Any]) -> str:
     name = kind.__name__
     return f"{'an' if name.startswith('A') else 'a'} {name}"
+
+
+# Only our own classes: a subclass may do as it likes.
+_TUMBLING = (TumblingEventTimeWindows, TumblingProcessingTimeWindows)
+_SLIDING = (SlidingEventTimeWindows, SlidingProcessingTimeWindows)
+
+
+def window_operator(parts: WindowParts, in_memory: bool = True) -> WindowBase:
+    """The operator for windows as a program has described them.
+
+    The fast one holds its windows in memory; where state may be larger than that, the general one is used for all.
+    """
+    if parts.evictor is not None:
+        return WindowOperator(parts.for_evictor())
+    assigner = parts.assigner
+    at_the_end = EventTimeTrigger if assigner.is_event_time() else ProcessingTimeTrigger
+    if type(parts.trigger) is not at_the_end or not in_memory:
+        return WindowOperator(parts, TimeWindow if isinstance(assigner, _TUMBLING + _SLIDING) else None)
+    if type(assigner) in _TUMBLING:
+        return AlignedWindowOperator(parts, TimeWindow, assigner._size, assigner._size, assigner._offset)
+    if type(assigner) in _SLIDING:
+        return AlignedWindowOperator(parts, TimeWindow, assigner._size, assigner._slide, assigner._offset)
+    return WindowOperator(parts)

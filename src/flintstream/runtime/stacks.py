@@ -1,4 +1,4 @@
-"""Where the threads of a slot are: their Python stacks, taken from another thread."""
+"""Where code is: the Python stacks of threads, taken from another one, and where the user's program called a method."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from types import FrameType
 
 import flintstream
 
-_ENGINE = (os.path.dirname(os.path.abspath(flintstream.__file__)) + os.sep, os.path.abspath(threading.__file__))
+_PACKAGE = os.path.dirname(os.path.abspath(flintstream.__file__)) + os.sep
+_ENGINE = (_PACKAGE, os.path.abspath(threading.__file__))
 
 
 def frame_of(ident: int | None) -> FrameType | None:
@@ -32,3 +33,14 @@ def stack_of(frame: FrameType | None) -> str:
 def is_engine(filename: str) -> bool:
     """Whether a line belongs to Flintstream, or to the start of a thread."""
     return os.path.abspath(filename).startswith(_ENGINE)
+
+
+def call_site() -> str | None:
+    """The file and line of the innermost caller outside Flintstream, as in `job.py:12`."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if not os.path.abspath(filename).startswith(_PACKAGE):
+            return f"{os.path.basename(filename)}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

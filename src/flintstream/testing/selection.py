@@ -9,8 +9,7 @@ from typing import Any
 from flintstream.common.time import to_millis
 from flintstream.runtime.operators.async_io import AsyncWaitOperator
 from flintstream.runtime.operators.base import Operator
-from flintstream.runtime.operators.choice import element_operator
-from flintstream.runtime.operators.keyed import ReduceOperator, RichOperator
+from flintstream.runtime.operators.keyed import ReduceOperator, RichOperator, element_operator
 from flintstream.runtime.operators.process import CoProcessOperator, ProcessOperator
 from flintstream.runtime.operators.sinks import FunctionSinkOperator
 

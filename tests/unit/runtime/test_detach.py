@@ -15,8 +15,7 @@ from flintstream.datastream import FlatMapFunction, KeyedProcessFunction, MapFun
 from flintstream.datastream.connectors.datagen import DataGeneratorSource
 from flintstream.datastream.state import ValueStateDescriptor
 from flintstream.runtime.detach import all_plain, detached, is_plain, set_object_reuse
-from flintstream.runtime.operators.choice import element_operator
-from flintstream.runtime.operators.keyed import ReduceOperator
+from flintstream.runtime.operators.keyed import ReduceOperator, element_operator
 from flintstream.runtime.operators.source_context import SourceContext
 from flintstream.runtime.results import ResultEmitter
 from flintstream.testing import LocalJob, OneInputOperatorHarness

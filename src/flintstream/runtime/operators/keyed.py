@@ -8,6 +8,9 @@ from typing import Any
 from flintstream.runtime.batch import CHUNK, MAX_WATERMARK, Batch
 from flintstream.runtime.detach import PLAIN, detached
 from flintstream.runtime.operators.base import FunctionOperator
+from flintstream.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+
+_PLAIN = {"map": MapOperator, "filter": FilterOperator, "flat_map": FlatMapOperator}
 
 _MISSING: Any = object()
 
@@ -163,3 +166,13 @@ class ReduceOperator(FunctionOperator):
                 values = finals[start : start + CHUNK]
                 self.output.emit(Batch(values, [MAX_WATERMARK] * len(values)))
         super().process_watermark(timestamp)
+
+
+def element_operator(kind: str, function: Any, keyed: bool) -> FunctionOperator:
+    """The operator for a function of that kind.
+
+    A plain callable cannot hold keyed state. An object may: it is called with the record's key set.
+    """
+    if hasattr(function, kind):
+        return RichOperator(function, kind, (kind,), keyed)
+    return _PLAIN[kind](function)

@@ -7,7 +7,7 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from flintstream.common.output_tag import OutputTag
-from flintstream.common.time_domain import TimeDomain
+from flintstream.common.time import TimeDomain
 from flintstream.runtime.batch import CHUNK, MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.detach import PLAIN, detached
 from flintstream.runtime.faults import UserCodeError, user_fault

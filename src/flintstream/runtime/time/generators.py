@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from flintstream.common.time import whole_milliseconds
 from flintstream.common.watermark_strategy import NoWatermarks, WatermarkOutput
 from flintstream.runtime.batch import MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.faults import record_at_fault, user_fault
-from flintstream.runtime.time.milliseconds import whole_milliseconds
 
 if TYPE_CHECKING:
     from flintstream.common.watermark_strategy import WatermarkStrategy

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
+from flintstream.common.time import whole_milliseconds
 from flintstream.runtime.batch import MIN_WATERMARK
 from flintstream.runtime.state.backend import KeyedStateBackend, NoKey
-from flintstream.runtime.time.milliseconds import whole_milliseconds
 
 _COMPACT_FROM = 1024
 _log = logging.getLogger(__name__)

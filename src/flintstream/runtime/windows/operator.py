@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flintstream.common.time_domain import TimeDomain
+from flintstream.common.time import TimeDomain
 from flintstream.runtime.batch import CHUNK, MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.time.timers import Namespaced, StoredTimers, TimerQueue, TimerService
 from flintstream.runtime.windows.base import ALIGNED_TABLE, EVICTED_TABLE, GENERAL_TABLE, FiredWindow, WindowBase
