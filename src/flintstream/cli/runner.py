@@ -17,16 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from flintstream.common.environment_variables import environment_variables
+from flintstream.common.environment_variables import CONF_OVERRIDES, PLAN_ONLY, environment_variables
 from flintstream.common.pyflink_alias import pyflink_alias, pyflink_alias_installed
 from flintstream.common.tracebacks import is_internal_frame, is_on_purpose, tidy_traceback
 from flintstream.jobmaster.errors import JobEndedError
 from flintstream.runtime.slot.user_code import import_entry
 
-__all__ = ["OVERRIDES_VARIABLE", "PLAN_ONLY_VARIABLE", "Program", "ProgramFailedError", "run_program"]
-
-OVERRIDES_VARIABLE = "FLINT_CONF_OVERRIDES"
-PLAN_ONLY_VARIABLE = "FLINT_PLAN_ONLY"
+__all__ = ["Program", "ProgramFailedError", "run_program"]
 
 
 class ProgramFailedError(Exception):
@@ -75,9 +72,9 @@ def run_program(
     """
     variables = {}
     if settings:
-        variables[OVERRIDES_VARIABLE] = json.dumps({**_inherited_overrides(), **settings})
+        variables[CONF_OVERRIDES] = json.dumps({**_inherited_overrides(), **settings})
     if plan_only:
-        variables[PLAN_ONLY_VARIABLE] = "1"
+        variables[PLAN_ONLY] = "1"
     with environment_variables(variables), _surroundings(program), pyflink_alias(pyflink):
         try:
             program.run()
@@ -88,7 +85,7 @@ def run_program(
 
 
 def _inherited_overrides() -> dict[str, str]:
-    inherited: dict[str, str] = json.loads(os.environ.get(OVERRIDES_VARIABLE, "{}"))
+    inherited: dict[str, str] = json.loads(os.environ.get(CONF_OVERRIDES, "{}"))
     return inherited
 
 

@@ -4,18 +4,24 @@ maps."""
 from __future__ import annotations
 
 import re
-from typing import Any, NoReturn
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, NoReturn, TypeVar
 
 from .time import Duration, Time
 
 __all__ = [
+    "one_of",
     "parse_boolean",
     "parse_duration",
+    "parse_enum",
     "parse_float",
     "parse_integer",
     "parse_list",
     "parse_memory_size",
 ]
+
+_Choice = TypeVar("_Choice", bound=Enum)
 
 _NANOS = {
     1: ("ns", "nano", "nanos", "nanosecond", "nanoseconds"),
@@ -157,3 +163,21 @@ def to_text(value: Any) -> str:
 
 def _refuse(key: str, value: Any, wanted: str) -> NoReturn:
     raise ValueError(f"Could not parse the value {value!r} of '{key}': expected {wanted}.")
+
+
+def one_of(*names: str) -> Callable[[Any, str], str]:
+    """Reads one of some names, in upper or lower case: `one_of("owner", "group")("Group", "permissions")` is `group`."""
+    known = {name.lower(): name for name in names}
+
+    def parse(value: Any, key: str) -> str:
+        name = known.get(str(value).strip().lower())
+        if name is None:
+            raise ValueError(f"'{key}' must be one of {', '.join(names)}, got {value!r}")
+        return name
+
+    return parse
+
+
+def parse_enum(kind: type[_Choice], value: Any, key: str) -> _Choice:
+    """Reads the name of a member, in upper or lower case, with `-` or `_`."""
+    return kind[one_of(*kind.__members__)(str(value).replace("-", "_"), key)]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from .config_values import parse_boolean, parse_duration, parse_memory_size
+from .config_values import one_of, parse_boolean, parse_duration, parse_memory_size
 from .time import Duration
 
 __all__ = ["FLINT_OPTIONS", "FlintOption"]
@@ -36,16 +36,6 @@ class FlintOption(Generic[T]):
         """The value in a configuration; None where it is not set."""
         given = configuration.get(self.key)
         return None if given is None else self.parse(given, self.key)
-
-
-def _one_of(*names: str) -> Callable[[Any, str], str]:
-    def parse(value: Any, key: str) -> str:
-        name = str(value).strip().lower()
-        if name not in names:
-            raise ValueError(f"{key} must be one of {', '.join(names)}, got {value!r}")
-        return name
-
-    return parse
 
 
 def _positive_duration(value: Any, key: str) -> Duration:
@@ -78,7 +68,7 @@ MAX_MEMORY_STATE_SIZE = FlintOption(
 )
 CHECKPOINT_PERMISSIONS = FlintOption(
     "flint.checkpoints.permissions",
-    _one_of("owner", "group", "umask"),
+    one_of("owner", "group", "umask"),
     "`owner`",
     "who may read checkpoints and savepoints in a directory: `owner` (0600, directories 0700), `group` (0640, 0750), or "
     "what the `umask` leaves",
@@ -116,7 +106,7 @@ PROGRESS = FlintOption(
 )
 SPARK_LOG_LEVEL = FlintOption(
     "flint.spark.log-level",
-    _one_of("all", "trace", "debug", "info", "warn", "error", "fatal", "off"),
+    one_of("all", "trace", "debug", "info", "warn", "error", "fatal", "off"),
     "`error`",
     "what the JVM logs on standard error: `off` to `all`; or `FLINT_SPARK_LOG`",
 )

@@ -21,6 +21,8 @@ from flintstream.common.processes import start_time
 
 PREFIX = "flint-"
 OWNER = "owner"
+LONGEST_SOCKET_PATH = 103
+"""A Unix socket's path holds 108 bytes on Linux and 104 on macOS, with the zero behind it."""
 _UNFINISHED_SECONDS = 3600.0
 """An owner's file without content this old is that of a process that was killed while it made its directory."""
 _REMOVAL_SECONDS = 5.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flintstream.common.config_values import parse_enum
 from flintstream.common.configuration import Configuration
 from flintstream.common.time import Duration
 from flintstream.datastream.checkpoint_storage import CheckpointStorage, FileSystemCheckpointStorage
@@ -39,8 +40,7 @@ class CheckpointConfig:
         """What checkpoints guarantee: exactly once unless set; without checkpoints, at least once."""
         if not self.is_checkpointing_enabled():
             return CheckpointingMode.AT_LEAST_ONCE
-        mode: CheckpointingMode = _enum_value(CheckpointingMode, _PREFIX + "mode", self._text("mode", "EXACTLY_ONCE"))
-        return mode
+        return parse_enum(CheckpointingMode, self._text("mode", "EXACTLY_ONCE"), _PREFIX + "mode")
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
         """What checkpoints guarantee."""
@@ -107,8 +107,7 @@ class CheckpointConfig:
         """What becomes of checkpoints when the job is cancelled."""
         key = "externalized-checkpoint-retention"
         text = self._text(key, "NO_EXTERNALIZED_CHECKPOINTS")
-        retention: ExternalizedCheckpointRetention = _enum_value(ExternalizedCheckpointRetention, _PREFIX + key, text)
-        return retention
+        return parse_enum(ExternalizedCheckpointRetention, text, _PREFIX + key)
 
     def is_externalized_checkpoints_enabled(self) -> bool:
         """Whether checkpoints can outlive the job."""
@@ -208,11 +207,3 @@ def _is_int(value: Any) -> bool:
 def _check_enum(method: str, value: Any, kind: type[Any]) -> None:
     if not isinstance(value, kind):
         raise TypeError(f"{method}: expected one of {kind.__name__}, got {value!r}")
-
-
-def _enum_value(kind: Any, key: str, text: str) -> Any:
-    try:
-        return kind[text.strip().upper().replace("-", "_")]
-    except KeyError:
-        names = ", ".join(member.name for member in kind)
-        raise ValueError(f"Could not read the value {text!r} of '{key}': expected one of {names}.") from None

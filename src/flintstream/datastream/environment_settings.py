@@ -14,7 +14,9 @@ import warnings
 from enum import Enum
 from typing import Any, TypeVar
 
+from flintstream.common.config_values import parse_enum
 from flintstream.common.configuration import Configuration, load_configuration
+from flintstream.common.environment_variables import CONF_OVERRIDES, spark_master
 from flintstream.common.execution_config import ExecutionConfig
 from flintstream.common.known_keys import check_keys
 from flintstream.common.restart_strategy import RestartStrategyConfiguration
@@ -29,9 +31,6 @@ from flintstream.graph.errors import InvalidProgramException
 E = TypeVar("E", bound="EnvironmentSettings")
 _Choice = TypeVar("_Choice", bound=Enum)
 
-OVERRIDES_VARIABLE = "FLINT_CONF_OVERRIDES"
-# The same as those of flintstream.spark.session, which is not imported while a program only builds its graph.
-_MASTER_VARIABLES = ("FLINT_SPARK_MASTER", "SPARK_MASTER", "MASTER")
 _LOCAL_MASTER = re.compile(r"local(?:\[(?P<cores>\d+|\*)(?:,\s*\d+)?\])?")
 
 _RUNTIME_MODE = "execution.runtime-mode"
@@ -133,8 +132,7 @@ class EnvironmentSettings:
         context = running_spark()
         if context is not None:
             return str(context.master)
-        variables = (os.environ.get(name) for name in _MASTER_VARIABLES)
-        return self._configuration.get_string("spark.master", None) or next(filter(None, variables), "local[*]")
+        return self._configuration.get_string("spark.master", None) or spark_master() or "local[*]"
 
     # --- how operators run ---
 
@@ -172,12 +170,7 @@ class EnvironmentSettings:
 
     def _choice(self, key: str, default: _Choice) -> _Choice:
         """The setting of a key whose values are the members of an Enum."""
-        text = self._configuration.get_string(key, None) or default.name
-        for member in type(default):
-            if member.name.lower() == text.strip().lower():
-                return member
-        names = ", ".join(member.name for member in type(default))
-        raise ValueError(f"Could not read the value {text!r} of '{key}': expected one of {names}.")
+        return parse_enum(type(default), self._configuration.get_string(key, None) or default.name, key)
 
     def set_buffer_timeout(self: E, timeout_millis: int) -> E:
         """How long records may wait in a block that is not full; -1 until it is full.
@@ -373,15 +366,15 @@ def effective_configuration(given: Configuration | None) -> Configuration:
 
 
 def _overrides() -> dict[str, Any]:
-    text = os.environ.get(OVERRIDES_VARIABLE)
+    text = os.environ.get(CONF_OVERRIDES)
     if not text:
         return {}
     try:
         overrides = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"${OVERRIDES_VARIABLE} is not JSON: {error}: {text!r}") from error
+        raise ValueError(f"${CONF_OVERRIDES} is not JSON: {error}: {text!r}") from error
     if not isinstance(overrides, dict):
-        raise ValueError(f"${OVERRIDES_VARIABLE} must be a JSON object, got {text!r}")
+        raise ValueError(f"${CONF_OVERRIDES} must be a JSON object, got {text!r}")
     return overrides
 
 

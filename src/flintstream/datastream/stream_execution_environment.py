@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from flintstream.common.basic_typeinfo import wrapping
 from flintstream.common.configuration import Configuration
+from flintstream.common.environment_variables import PLAN_ONLY
 from flintstream.common.job_client import JobClient
 from flintstream.common.job_execution_result import JobExecutionResult
 from flintstream.common.type_variables import R
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from flintstream.jobmaster.settings import JobSettings
 
 __all__ = ["StreamExecutionEnvironment"]
-
-PLAN_ONLY_VARIABLE = "FLINT_PLAN_ONLY"
 
 
 class StreamExecutionEnvironment(EnvironmentSettings):
@@ -269,7 +268,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         settings = self._job_settings(graph.job_name, batch_mode)
         settings.check()
         self._checkpoint_config.get_checkpointing_mode()  # Refuses one that does not exist.
-        if os.environ.get(PLAN_ONLY_VARIABLE) == "1":
+        if os.environ.get(PLAN_ONLY) == "1":
             checkpointing = self._checkpoint_config.is_checkpointing_enabled() and not batch_mode
             print(to_text(ExecutionGraph(build_job_graph(graph))), end="")
             print(guarantees_text(graph, checkpointing), end="", flush=True)

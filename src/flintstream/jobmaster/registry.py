@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flintstream.common.owned_directories import owned_directory, remove_owned
+from flintstream.common.owned_directories import LONGEST_SOCKET_PATH, owned_directory, remove_owned
 from flintstream.runtime.permissions import Permissions
 from flintstream.runtime.slot.reception import Reception
 
@@ -40,8 +40,6 @@ MOST_REQUESTS = 32
 """How many may be about to make a request; for one more, the one that has taken longest is hung up on."""
 _LONGEST_REQUEST = 1 << 16
 _ANSWER_SECONDS = 5.0
-# A Unix socket's path holds 108 bytes on Linux, 104 on macOS.
-_LONGEST_PATH = 103
 
 
 class RegistryError(RuntimeError):
@@ -310,7 +308,7 @@ def _make_private(directory: Path) -> Path:
 def _socket_path(directory: Path) -> Path:
     name = f"{os.getpid()}-{secrets.token_hex(4)}"
     path = directory / name
-    if len(os.fsencode(path)) > _LONGEST_PATH:
+    if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
         path = owned_directory(place="/tmp") / name
     return path
 

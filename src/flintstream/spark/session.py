@@ -30,9 +30,9 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
-from flintstream.common.environment_variables import environment_variables
+from flintstream.common.environment_variables import environment_variables, spark_master
 from flintstream.common.flint_options import SPARK_LOG_LEVEL
-from flintstream.common.owned_directories import owned_directory
+from flintstream.common.owned_directories import LONGEST_SOCKET_PATH, owned_directory
 from flintstream.spark.encryption import check_encrypted, encrypting_settings, is_encrypted, require_package
 from flintstream.spark.ending import before_ending, handle_signals
 from flintstream.spark.java import create_launcher, find_java
@@ -54,11 +54,10 @@ __all__ = [
 TASK_LOG_LEVEL = "flint.spark.task-log-level"
 _DEFAULT_LOG_LEVEL = "error"
 LOG_LEVEL_VARIABLE = "FLINT_SPARK_LOG"
-MASTER_VARIABLES = ("FLINT_SPARK_MASTER", "SPARK_MASTER", "MASTER")
 
 _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
-# A Unix socket's path holds 108 bytes on Linux, 104 on macOS; Spark appends "/.<uuid>.sock" to the directory.
-_LONGEST_SOCKET_DIRECTORY = 104 - 44
+# Spark appends "/.<uuid>.sock" to the directory.
+_LONGEST_SOCKET_DIRECTORY = LONGEST_SOCKET_PATH - 43
 
 # The JVM's own warnings go to stdout unless told otherwise.
 _JVM_OPTIONS = "-Xms64m -XX:-UsePerfData -Xlog:disable -Xlog:all=error:stderr"
@@ -256,7 +255,7 @@ def _own_it(spark: SparkSession, directory: Path) -> None:
 
 def _settings(config: Mapping[str, str], work: Path) -> dict[str, str]:
     given = {key: str(value) for key, value in config.items() if key.startswith("spark.")}
-    master = given.get("spark.master") or _master_of_environment() or "local[*]"
+    master = given.get("spark.master") or spark_master() or "local[*]"
     settings = {**_DEFAULTS, "spark.master": master}
     settings["spark.sql.warehouse.dir"] = (work / "warehouse").as_uri()
     if _is_local_master(master):
@@ -346,10 +345,6 @@ def _kill() -> bool:
         return False
     kill_jvm(process)
     return True
-
-
-def _master_of_environment() -> str | None:
-    return next((os.environ[name] for name in MASTER_VARIABLES if os.environ.get(name)), None)
 
 
 def _is_local_master(master: str | None) -> bool:

@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_to_read
 from typing import TYPE_CHECKING, Any
 
+from flintstream.common.owned_directories import LONGEST_SOCKET_PATH
 from flintstream.common.processes import Process
 from flintstream.runtime.faults import Fault, engine_fault
 from flintstream.runtime.slot.connections import Address, hang_up, notice_silence, received
@@ -46,8 +47,8 @@ LOOK_SECONDS = 10.0
 """How long a slot may take to say what it does."""
 _WAIT_SECONDS = 0.1
 _STEP_SECONDS = 1.0
-# A Unix socket's path holds 108 bytes on Linux, 104 on macOS; a slot's is "<directory>/slot-<n>-<8 characters>/s".
-_LONGEST_DIRECTORY = 104 - 24
+# A slot's socket is "<directory>/slot-<n>-<8 characters>/s".
+_LONGEST_DIRECTORY = LONGEST_SOCKET_PATH - 23
 _CALLS_OF_USER_CODE = frozenset({"deploy", "snapshot", "checkpoint_complete", "checkpoint_aborted", "close"})
 _ENDED = "the slots of this attempt have been ended"
 _log = logging.getLogger(__name__)

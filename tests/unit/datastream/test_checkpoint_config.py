@@ -60,5 +60,7 @@ def test_refused(method: str, value: Any, error: type[Exception]) -> None:
 
 def test_a_mode_that_is_none() -> None:
     keys = {"execution.checkpointing.interval": "1 s", "execution.checkpointing.mode": "twice"}
-    with pytest.raises(ValueError, match=r"'twice' of 'execution\.checkpointing\.mode': expected one of EXACTLY_ONCE"):
+    with pytest.raises(
+        ValueError, match=r"'execution\.checkpointing\.mode' must be one of EXACTLY_ONCE, .* got 'twice'"
+    ):
         CheckpointConfig(Configuration.from_dict(keys)).get_checkpointing_mode()

@@ -351,5 +351,5 @@ def test_automatic_is_batch_when_all_sources_end(env: StreamExecutionEnvironment
     with pytest.raises(InvalidProgramException, match="these do not: 'Source: Custom Source'"):
         env._is_batch(both)
     env.configure(Configuration.from_dict({"execution.runtime-mode": "fast"}))
-    with pytest.raises(ValueError, match=r"'fast' of 'execution\.runtime-mode'"):
+    with pytest.raises(ValueError, match=r"'execution\.runtime-mode' must be one of .* got 'fast'"):
         env._is_batch(bounded)

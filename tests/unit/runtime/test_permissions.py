@@ -75,7 +75,7 @@ def test_of_two_who_make_a_directory_both_have_it(tmp_path, monkeypatch):
 
 def test_unknown_permissions_are_refused_with_those_there_are():
     with pytest.raises(
-        ValueError, match=r"flint\.checkpoints\.permissions must be one of owner, group, umask, got '0644'"
+        ValueError, match=r"'flint\.checkpoints\.permissions' must be one of owner, group, umask, got '0644'"
     ):
         CheckpointSettings.of({"flint.checkpoints.permissions": "0644"})
 

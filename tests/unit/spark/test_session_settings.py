@@ -9,6 +9,7 @@ import pytest
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
+from flintstream.common.environment_variables import SPARK_MASTERS
 from flintstream.spark import encryption, session
 from flintstream.spark.encryption import EncryptionError
 from flintstream.spark.session import SessionError, check_session, is_local
@@ -16,7 +17,7 @@ from flintstream.spark.session import SessionError, check_session, is_local
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*session.MASTER_VARIABLES, session.LOG_LEVEL_VARIABLE, "SPARK_REMOTE"):
+    for name in (*SPARK_MASTERS, session.LOG_LEVEL_VARIABLE, "SPARK_REMOTE"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -77,7 +78,7 @@ def test_a_long_temporary_directory_turns_unix_sockets_off(tmp_path: Path) -> No
 
 def test_an_unknown_log_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(session.LOG_LEVEL_VARIABLE, "loud")
-    with pytest.raises(ValueError, match="FLINT_SPARK_LOG must be one of .* got 'loud'"):
+    with pytest.raises(ValueError, match="FLINT_SPARK_LOG. must be one of .* got 'loud'"):
         session._log_level({})
     assert session._log_level({"flint.spark.log-level": "WARN"}) == "warn"
 

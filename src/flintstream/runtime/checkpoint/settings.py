@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from flintstream.common.config_values import parse_boolean, parse_duration, parse_integer, parse_memory_size
+from flintstream.common.config_values import (
+    one_of,
+    parse_boolean,
+    parse_duration,
+    parse_enum,
+    parse_integer,
+    parse_memory_size,
+)
 from flintstream.common.deprecated_keys import find_key
 from flintstream.common.flint_options import CHECKPOINT_PERMISSIONS, MAX_MEMORY_STATE_SIZE, SIGNING_KEY_FILE
 from flintstream.runtime.checkpoint.pieces import DEFAULT_MAX_STATE_SIZE
@@ -129,21 +136,11 @@ class _Reader:
         return seconds
 
     def storage(self) -> str | None:
-        def parse(text: Any, key: str) -> str:
-            if text not in ("jobmanager", "filesystem"):
-                raise ValueError(f"{key} must be jobmanager or filesystem, got {text!r}")
-            return str(text)
-
-        return self._parsed(f"{_PREFIX}storage", None, parse)  # type: ignore[no-any-return]
+        return self._parsed(f"{_PREFIX}storage", None, one_of("jobmanager", "filesystem"))  # type: ignore[no-any-return]
 
     def retention(self) -> Retention:
         key = f"{_PREFIX}externalized-checkpoint-retention"
-        text = self.text(key) or Retention.NO_EXTERNALIZED_CHECKPOINTS.name
-        try:
-            return Retention[text.strip().upper().replace("-", "_")]
-        except KeyError:
-            names = ", ".join(member.name for member in Retention)
-            raise ValueError(f"{key} must be one of {names}, got {text!r}") from None
+        return parse_enum(Retention, self.text(key) or Retention.NO_EXTERNALIZED_CHECKPOINTS.name, key)
 
     def _parsed(self, key: str, default: Any, parse: Any) -> Any:
         found = find_key(self._configuration, key)

@@ -18,7 +18,7 @@ from rocksdict import (
     WriteBufferManager,
 )
 
-from flintstream.common.config_values import parse_boolean, parse_float, parse_integer, parse_memory_size
+from flintstream.common.config_values import one_of, parse_boolean, parse_float, parse_integer, parse_memory_size
 from flintstream.common.known_keys import check_keys
 
 PREFIX = "state.backend.rocksdb."
@@ -168,16 +168,6 @@ def _rounded(value: Any, key: str) -> int:
     return round(parse_float(value, key))
 
 
-def _one_of(known: tuple[str, ...]) -> Callable[[Any, str], str]:
-    def parse(value: Any, key: str) -> str:
-        name = str(value).strip().upper()
-        if name not in known:
-            raise ValueError(f"'{key}' must be one of {', '.join(known)}, got {value!r}")
-        return name
-
-    return parse
-
-
 def _paths(value: Any, key: str) -> tuple[str, ...]:
     paths = tuple(path.strip().removeprefix("file://") for path in re.split("[,;:](?!//)", str(value)) if path.strip())
     for path in paths:
@@ -200,11 +190,11 @@ _READERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     "files.open": ("open_files", parse_integer),
     "use-bloom-filter": ("use_bloom", parse_boolean),
     "bloom-filter.bits-per-key": ("bloom_bits", _rounded),
-    "compaction.style": ("compaction_style", _one_of(_STYLES)),
+    "compaction.style": ("compaction_style", one_of(*_STYLES)),
     "compaction.level.use-dynamic-size": ("dynamic_level_size", parse_boolean),
     "compaction.level.target-file-size-base": ("target_file_size", parse_memory_size),
     "compaction.level.max-size-level-base": ("level_base_size", parse_memory_size),
-    "compression.per.level": ("compression", _one_of(tuple(_COMPRESSIONS))),
+    "compression.per.level": ("compression", one_of(*_COMPRESSIONS)),
 }
 """The option behind the prefix, to the field that it sets and how its text is read. All but `memory.entry-cache-ratio` are
 Flink's; of `compression.per.level` one name is taken, for all levels."""
