@@ -22,7 +22,7 @@ from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.basic_functions import FlatMapper, Mapper, Selector
 from flintstream.datastream.closeable_iterator import CloseableIterator
 from flintstream.datastream.connectors.base import Sink
-from flintstream.datastream.data_stream_sink import CommittedSink, DataStreamSink
+from flintstream.datastream.data_stream_sink import DataStreamSink, TwoStageSink
 from flintstream.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -437,15 +437,13 @@ class DataStream(Generic[T_co]):
         """Writes records to a connector's sink: `stream.sink_to(KafkaSink.builder()...build())`."""
         if not isinstance(sink, Sink):
             raise TypeError(f"sink_to: expected a Sink of flintstream.datastream.connectors, got {sink!r}")
-        operator, committer = sink.create_operator(self._transformation.output_type), sink.create_committer()
-        if committer is None:
+        operator, second = sink.create_operator(self._transformation.output_type), sink.create_second_stage()
+        if second is None:
             return self._sink("Writer", operator)
         writer = OneInputTransformation(self._transformation, "Sink: Writer", operator)
-        committing = SinkTransformation(
-            PartitionTransformation(writer, committer.partitioner), committer.name, committer.operator
-        )
-        self._env._record(committing)
-        return CommittedSink(self._env, writer, committing)
+        last = SinkTransformation(PartitionTransformation(writer, second.partitioner), second.name, second.operator)
+        self._env._record(last)
+        return TwoStageSink(self._env, writer, last)
 
     @overload
     def execute_and_collect(self, job_execution_name: str | None = None) -> CloseableIterator[T_co]: ...

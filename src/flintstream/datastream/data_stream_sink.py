@@ -70,42 +70,42 @@ class DataStreamSink:
         return self
 
 
-class CommittedSink(DataStreamSink):
-    """A sink of two operators: its settings are those of the one that writes, and the one that commits follows it."""
+class TwoStageSink(DataStreamSink):
+    """A sink of two operators: its settings are those of the one that writes, and the second follows it."""
 
     def __init__(
-        self, env: StreamExecutionEnvironment, writer: PhysicalTransformation, committer: PhysicalTransformation
+        self, env: StreamExecutionEnvironment, writer: PhysicalTransformation, last: PhysicalTransformation
     ) -> None:
         super().__init__(env, writer)
-        self._role = committer.name
-        self._committer = OperatorSettings(env, committer)
+        self._role = last.name
+        self._last = OperatorSettings(env, last)
 
     def name(self, name: str) -> DataStreamSink:
         """Names the sink."""
         super().name(name)
-        self._committer.name(f"{name}: {self._role}")
+        self._last.name(f"{name}: {self._role}")
         return self
 
     def uid(self, uid: str) -> DataStreamSink:
         """A stable id, under which the sink's state is found again."""
         super().uid(uid)
-        self._committer.uid(f"{uid}: {self._role}")
+        self._last.uid(f"{uid}: {self._role}")
         return self
 
     def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
         """The operator id itself: 32 hexadecimal digits."""
         super().set_uid_hash(uid_hash)
-        self._committer.uid(f"{uid_hash}: {self._role}")
+        self._last.uid(f"{uid_hash}: {self._role}")
         return self
 
     def set_parallelism(self, parallelism: int) -> DataStreamSink:
         """How many subtasks each of the operators has; -1 for the environment's default."""
         super().set_parallelism(parallelism)
-        self._committer.parallelism(parallelism)
+        self._last.parallelism(parallelism)
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> DataStreamSink:
         """The upper bound of the parallelism."""
         super().set_max_parallelism(max_parallelism)
-        self._committer.max_parallelism(max_parallelism)
+        self._last.max_parallelism(max_parallelism)
         return self

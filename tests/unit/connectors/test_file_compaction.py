@@ -111,10 +111,10 @@ class Subtask:
     """A subtask of the operator that writes and one of the operator that compacts, as a job would run them."""
 
     def __init__(self, sink: FileSink, parallelism: int, subtask: int, peers: list[Subtask]) -> None:
-        committer = sink.create_committer()
-        assert committer is not None
+        second = sink.create_second_stage()
+        assert second is not None
         self.writer = OneInputOperatorHarness(sink, parallelism=parallelism, subtask=subtask)
-        self.compactor = OneInputOperatorHarness(committer.operator, parallelism=parallelism, subtask=subtask)
+        self.compactor = OneInputOperatorHarness(second.operator, parallelism=parallelism, subtask=subtask)
         self.process_elements = self.writer.process_elements
         self.ended = False
         self.peers = peers

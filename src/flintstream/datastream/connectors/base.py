@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from flintstream.datastream.data_stream import DataStream
 
 __all__ = [
-    "Committer",
     "DeliveryGuarantee",
     "JavaFunctionWrapper",
+    "SecondStage",
     "Sink",
     "Source",
     "SourceError",
@@ -93,7 +93,7 @@ class SplitBasedSource(SplitSource, Source[T_co]):
 
 
 @dataclass(frozen=True)
-class Committer:
+class SecondStage:
     """The second operator of a sink, and how the results of the first are spread over its subtasks."""
 
     name: str
@@ -108,8 +108,8 @@ class Sink(JavaFunctionWrapper, ABC, Generic[IN]):
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
         """The operator that writes to this sink in a slot."""
 
-    def create_committer(self) -> Committer | None:
-        """What commits the results of the operator that writes; None if that one does it itself."""
+    def create_second_stage(self) -> SecondStage | None:
+        """What takes the results of the operator that writes and commits them; None if that one does it itself."""
         return None
 
 

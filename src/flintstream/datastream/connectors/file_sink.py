@@ -24,7 +24,7 @@ from flintstream.connectors.files.sink_config import (
     OutputFileConfig,
     RollingPolicy,
 )
-from flintstream.datastream.connectors.base import Committer, Sink, StreamTransformer, SupportsPreprocessing
+from flintstream.datastream.connectors.base import SecondStage, Sink, StreamTransformer, SupportsPreprocessing
 from flintstream.datastream.io_functions import SinkFunction
 from flintstream.graph.partitioners import CustomPartitioner
 from flintstream.runtime.operators.base import Operator
@@ -123,10 +123,11 @@ class FileSink(Sink, SupportsPreprocessing):
             return FileSinkOperator(self._settings, input_type, unique_names=True)
         return CompactedFileSinkOperator(self._settings, input_type, unique_names=True)
 
-    def create_committer(self) -> Committer | None:
+    def create_second_stage(self) -> SecondStage | None:
         if self._settings.compaction is None:
             return None
-        return Committer("Compactor", FileCompactorOperator(self._settings), CustomPartitioner(owner_of, directory_of))
+        compactor = FileCompactorOperator(self._settings)
+        return SecondStage("Compactor", compactor, CustomPartitioner(owner_of, directory_of))
 
     class BaseBuilder(_Builder):
         """Settings of a `FileSink`."""
