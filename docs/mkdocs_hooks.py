@@ -56,6 +56,7 @@ INTERNAL = {
 
 _LINK = re.compile(r"(!?\[[^\]]*\])\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 _EXAMPLE = re.compile(r"::\n\n(?P<code>(?:    .*\n|\n)*(?:    .*))")
+_ROLE = re.compile(r":(?:class|meth|func|attr|mod|data|exc):`~?([^`]+)`")
 _SESSION = re.compile(r"^>>> .*(?:\n(?!\n).+)*", re.M)
 
 
@@ -63,11 +64,11 @@ _SESSION = re.compile(r"^>>> .*(?:\n(?!\n).+)*", re.M)
 
 
 class Docstrings(griffe.Extension):
-    """Fences the code in docstrings: what follows `Example::`, and interactive sessions."""
+    """Makes Markdown of docstrings: fences what follows `Example::` and interactive sessions, and drops Sphinx's roles."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:
-            text = _EXAMPLE.sub(lambda match: f":\n\n{_fenced(match['code'])}", obj.docstring.value)
+            text = _EXAMPLE.sub(lambda match: f":\n\n{_fenced(match['code'])}", _ROLE.sub(r"`\1`", obj.docstring.value))
             obj.docstring.value = text if ">>>" not in text or "```" in text else _SESSION.sub(_session, text)
 
 
@@ -142,7 +143,7 @@ def _api_place(module: str) -> str:
 
 def _api_index() -> str:
     lines = ["# API reference\n", "The public names, by module. Each page says where to import from.\n"]
-    for module, page in sorted(api_pages().items()):
+    for module, page in sorted(api_pages().items(), key=lambda item: (".datastream." not in item[0], item[0])):
         lines += [f"\n## [{module}]({relpath(_api_place(module), 'api')})\n", "| | |", "| --- | --- |"]
         lines += [f"| [`{target.name}`][{target.path}] | {_summary(target)} |" for target in page.targets]
     return "\n".join(lines) + "\n"
@@ -150,7 +151,7 @@ def _api_index() -> str:
 
 def _summary(target: griffe.Object) -> str:
     text = target.docstring.value if target.docstring is not None else ""
-    return " ".join(text.split("\n\n")[0].split()).removesuffix("::").replace("|", "\\|")
+    return _ROLE.sub(r"`\1`", " ".join(text.split("\n\n")[0].split())).removesuffix("::").replace("|", "\\|")
 
 
 # --- the examples ---
