@@ -18,7 +18,7 @@ class Delivery(Enum):
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a source and a sink give together, and why it is not more."""
+    """What a source and a sink give together, and why it is not more or what it depends on."""
 
     source: str
     sink: str
@@ -53,7 +53,7 @@ def _guarantee(source: StreamNode, sink: StreamNode, checkpointing: bool) -> Gua
     if not _replayable(source):
         return Guarantee(*names, Delivery.AT_MOST_ONCE, "the source cannot be read again")
     if sink.operator.exactly_once or sink.operator.commits:
-        return Guarantee(*names, Delivery.EXACTLY_ONCE)
+        return Guarantee(*names, Delivery.EXACTLY_ONCE, sink.operator.proviso)
     return Guarantee(*names, Delivery.AT_LEAST_ONCE, "the sink writes at once")
 
 

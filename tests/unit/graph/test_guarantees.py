@@ -70,6 +70,13 @@ def test_a_spark_sink_writes_each_checkpoint_once(by_checkpoint: bool, expected:
     assert deliveries(env) == [expected]
 
 
+def test_the_plan_says_what_exactly_once_depends_on() -> None:
+    env = environment()
+    numbers(env).sink_to(SparkSink(print)).name("out")
+    text = guarantees_text(env.generate_stream_graph(), True)
+    assert "'Source: numbers' → 'Sink: out': exactly once (if the write is idempotent)" in text
+
+
 def test_without_checkpoints_a_failure_loses_what_was_on_its_way() -> None:
     env = environment()
     numbers(env).sink_to(SparkSink(print))

@@ -56,10 +56,10 @@ class SparkSink(Sink):
 
         stream.sink_to(SparkSink(lambda frame, number: frame.write.mode("overwrite").parquet(f"out/part={number}")))
 
-    With checkpoints it is called once for each one that has records, after the checkpoint is complete, with the number of
-    the checkpoint. A failure at the wrong moment makes it called again, with the same number and the same records: what
-    writes to a place of that number, or asks whether the number was written before, writes exactly once. Without
-    checkpoints, and with `by_checkpoint=False`, it is called after each epoch with the number of the epoch: at least once.
+    With checkpoints no record is lost, and an idempotent `write` writes each record exactly once. It is called after each
+    completed checkpoint that has records, with the checkpoint's number; a failure at the wrong moment makes it called again,
+    with the same number and the same records. With `by_checkpoint=False` it is called after each epoch, with the epoch's
+    number: at least once. Without checkpoints it is, too, and a job that fails has written some epochs and not others.
 
     The columns are the fields of the stream's type (`Types.ROW_NAMED`, `Types.TUPLE`, ...). Without a type their names are
     those of the first record and their types those of the first values; a record that has other fields is refused.

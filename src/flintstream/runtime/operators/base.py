@@ -88,6 +88,8 @@ class Operator:
     """Whether it hands results over when a checkpoint is complete: a job with such an operator ends with one in any case."""
     exactly_once = False
     """Whether a sink that does not commit itself counts each record exactly once: others release what it has taken."""
+    proviso = ""
+    """What exactly once depends on beyond the job: the plan says it."""
 
     takes_results: bool | None = None
     """Whether the records that it takes in are those that leave the job; None if it does as a sink of the graph."""

@@ -92,6 +92,7 @@ class SparkWriterOperator(CommittingOperator[int]):
     committables = ListDescriptor("staged")
     """The records that are to be written: pairs of a checkpoint's number and a page."""
     takes_declared_types = True
+    proviso = "if the write is idempotent"
 
     def __init__(
         self, write: Callable[[Any, int], Any] | None, input_type: TypeInformation | None, by_checkpoint: bool = True

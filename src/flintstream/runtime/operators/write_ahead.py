@@ -39,6 +39,7 @@ class WriteAheadOperator(CommittingOperator[StagedRecords], FunctionOperator):
     """Drives a `GenericWriteAheadSink`: records are staged, and committing them is sending them."""
 
     takes_declared_types = True
+    proviso = "if its committer writes its mark with the values"
     committables = ListDescriptor("write-ahead")
     """One element for each checkpoint and subtask whose records have not been sent. Each goes to one subtask as a whole."""
 
