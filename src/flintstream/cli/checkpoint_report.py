@@ -30,7 +30,7 @@ from flintstream.runtime.checkpoint.store import SHARED, TASK_OWNED, checkpoint_
 
 __all__ = ["CheckpointReport", "OperatorReport", "StateReport", "inspect_directory", "sign_checkpoint"]
 
-COMPLETE, DAMAGED, INCOMPLETE = "complete", "damaged", "incomplete"
+COMPLETE, DAMAGED, INCOMPLETE, UNSIGNED = "complete", "damaged", "incomplete", "unsigned"
 _CHECKPOINT = re.compile(r"chk-(\d+)")
 
 
@@ -64,7 +64,8 @@ class CheckpointReport:
 
     location: str
     status: str = COMPLETE
-    """`complete`, `damaged`, or `incomplete`: under way, or given up before it was complete."""
+    """`complete`, `damaged`, `incomplete` (under way, or given up before it was complete), or `unsigned`: intact, and keys
+    were given."""
     kind: str | None = None
     id: int | None = None
     timestamp: int | None = None
@@ -83,7 +84,7 @@ class CheckpointReport:
 def inspect_directory(location: str, keys: SigningKeys | None = None) -> list[CheckpointReport]:
     """The checkpoints and savepoints at a location: one of them, those of a job, or all below a directory of many jobs.
 
-    With keys, what was not signed with one of them counts as damaged.
+    With keys, what is not signed is `unsigned`, and what was signed with none of them counts as damaged.
     """
     location = location.rstrip("/").removesuffix(f"/{METADATA}")
     storage = storage_at(location)
@@ -129,8 +130,10 @@ def _report(storage: Storage, parent: Storage, sound: set[Piece], keys: SigningK
     report.operators = [_operator(*operator, contents) for operator in metadata.operators.items()]
     report.size = sum(operator.size for operator in report.operators)
     report.problems = contents.problems
+    intact = not report.problems
     _check_signature(report, data, storage.locate(METADATA), keys)
-    report.status = DAMAGED if report.problems else COMPLETE
+    if report.problems:
+        report.status = UNSIGNED if intact and report.signature == "none" else DAMAGED
     return report
 
 

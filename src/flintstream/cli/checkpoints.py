@@ -10,7 +10,9 @@ from dataclasses import asdict
 import click
 
 from flintstream.cli.checkpoint_report import (
+    COMPLETE,
     DAMAGED,
+    UNSIGNED,
     CheckpointReport,
     OperatorReport,
     inspect_directory,
@@ -74,7 +76,7 @@ def checkpoints(place: str, as_json: bool, key_file: str | None, sign: bool) -> 
             if number:
                 click.echo()
             _show(report)
-    if any(report.status == DAMAGED for report in reports):
+    if any(report.status in (DAMAGED, UNSIGNED) for report in reports):
         sys.exit(1)
 
 
@@ -107,8 +109,7 @@ def _show(report: CheckpointReport) -> None:
     if report.kind is None:
         click.echo(f"{report.location}: {report.status}")
     else:
-        damaged = f", {DAMAGED}" if report.status == DAMAGED else ""
-        click.echo(f"{report.location}{damaged}")
+        click.echo(report.location if report.status == COMPLETE else f"{report.location}, {report.status}")
         click.echo(f"  {report.kind} {report.id} of job '{report.job_name}' ({report.job_id})")
         signature = _SIGNATURES[report.signature or "none"]
         click.echo(

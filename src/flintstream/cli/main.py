@@ -11,12 +11,9 @@ from rich.table import Table
 from flintstream import __version__
 from flintstream.cli.checkpoints import checkpoints
 from flintstream.cli.demos import Demo, find_demos
-from flintstream.cli.jobs import absolute, cancel, clear_errors, list_jobs, savepoint, stop
+from flintstream.cli.jobs import cancel, list_jobs, savepoint, stop
 from flintstream.cli.program_options import ProgramCommand, ProgramOptions, program_options
 from flintstream.cli.runner import Program, ProgramFailedError, run_program
-from flintstream.jobmaster.settings import check_claim_mode
-from flintstream.runtime.checkpoint.settings import RESTORE_PATH, UNCLAIMED
-from flintstream.runtime.checkpoint.store import read_checkpoint
 
 __all__ = ["cli", "main"]
 
@@ -30,50 +27,19 @@ def cli() -> None:
 
 
 @cli.command(cls=ProgramCommand)
-@click.option(
-    "-s",
-    "--fromSavepoint",
-    "restored",
-    metavar="PATH",
-    help="Restore the job from the checkpoint or savepoint at PATH. This runs what was pickled there: restore only what you "
-    "trust, or sign checkpoints (flint.checkpoints.signing-key-file).",
-)
-@click.option(
-    "-n",
-    "--allowNonRestoredState",
-    "allow_unclaimed",
-    is_flag=True,
-    help="Drop state of operators that the program no longer has.",
-)
-@click.option(
-    "-rm",
-    "--restoreMode",
-    "-cm",
-    "--claimMode",
-    "claim_mode",
-    metavar="MODE",
-    help="NO_CLAIM: the savepoint stays yours, and the job never removes it. There is no other mode.",
-)
 @program_options
-def run(options: ProgramOptions, restored: str | None, allow_unclaimed: bool, claim_mode: str | None) -> None:
+def run(options: ProgramOptions) -> None:
     """Runs the program SCRIPT with ARGUMENTS. The options are those of `flink run`."""
-    settings = {**options.settings}
-    if restored is not None:
-        with clear_errors():
-            read_checkpoint(absolute(restored))
-        settings[RESTORE_PATH] = absolute(restored)
-    if allow_unclaimed:
-        settings[UNCLAIMED] = "true"
-    if claim_mode is not None:
-        with clear_errors():
-            check_claim_mode(claim_mode, "--claimMode")
-    _run(options.program, settings, pyflink=options.pyflink)
+    _run(options.program, options.settings, pyflink=options.pyflink)
 
 
 @cli.command(cls=ProgramCommand, short_help="Prints the plan of the program SCRIPT.")
 @program_options
 def info(options: ProgramOptions) -> None:
-    """Prints the plan of the program SCRIPT without running its job."""
+    """Prints the plan of the program SCRIPT without running its job.
+
+    With -s, state that the job could not restore is refused as `flint run` would refuse it.
+    """
     _run(options.program, options.settings, pyflink=options.pyflink, plan_only=True)
 
 

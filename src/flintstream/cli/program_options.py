@@ -15,8 +15,12 @@ from typing import Any
 
 import click
 
+from flintstream.cli.jobs import absolute, clear_errors
 from flintstream.cli.runner import Program
 from flintstream.common.known_keys import refusal
+from flintstream.jobmaster.settings import check_claim_mode
+from flintstream.runtime.checkpoint.settings import RESTORE_PATH, UNCLAIMED
+from flintstream.runtime.checkpoint.store import read_checkpoint
 
 __all__ = ["ProgramCommand", "ProgramOptions", "program_options"]
 
@@ -84,6 +88,9 @@ def program_options(command: Callable[..., None]) -> Callable[..., None]:
         parallelism: int | None,
         settings: dict[str, str],
         pyflink: bool,
+        restored: str | None,
+        allow_unclaimed: bool,
+        claim_mode: str | None,
         **others: Any,
     ) -> None:
         if python is not None and module is not None:
@@ -92,7 +99,7 @@ def program_options(command: Callable[..., None]) -> Callable[..., None]:
             if not words:
                 raise click.UsageError("Missing argument 'SCRIPT'.")
             python, words = _FILE.convert(words[0], None, click.get_current_context()), words[1:]
-        chosen = {**settings, **_python_settings(others)}
+        chosen = {**settings, **_python_settings(others), **_restore_settings(restored, allow_unclaimed, claim_mode)}
         if parallelism is not None:
             chosen["parallelism.default"] = str(parallelism)
         files = chosen.get("python.files", "")
@@ -106,6 +113,19 @@ def program_options(command: Callable[..., None]) -> Callable[..., None]:
     decorated.__name__ = command.__name__
     decorated.__click_params__ += getattr(command, "__click_params__", [])
     return decorated  # type: ignore[no-any-return]
+
+
+def _restore_settings(restored: str | None, allow_unclaimed: bool, claim_mode: str | None) -> dict[str, str]:
+    settings = {}
+    with clear_errors():
+        if restored is not None:
+            settings[RESTORE_PATH] = absolute(restored)
+            read_checkpoint(settings[RESTORE_PATH])
+        if claim_mode is not None:
+            check_claim_mode(claim_mode, "--claimMode")
+    if allow_unclaimed:
+        settings[UNCLAIMED] = "true"
+    return settings
 
 
 _PYTHON_KEYS = {
@@ -171,6 +191,30 @@ def _refused(*names: str, instead: str, takes_value: bool = True) -> Callable[[A
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "-s",
+        "--fromSavepoint",
+        "restored",
+        metavar="PATH",
+        help="Restore the job from the checkpoint or savepoint at PATH. This runs what was pickled there: restore only what "
+        "you trust, or sign checkpoints (flint.checkpoints.signing-key-file).",
+    ),
+    click.option(
+        "-n",
+        "--allowNonRestoredState",
+        "allow_unclaimed",
+        is_flag=True,
+        help="Drop state of operators that the program no longer has.",
+    ),
+    click.option(
+        "-rm",
+        "--restoreMode",
+        "-cm",
+        "--claimMode",
+        "claim_mode",
+        metavar="MODE",
+        help="NO_CLAIM: the savepoint stays yours, and the job never removes it. There is no other mode.",
+    ),
     click.option("-p", "--parallelism", type=click.IntRange(min=1), help="Parallelism, unless the program sets it."),
     click.option(
         "-D", "settings", multiple=True, metavar="KEY=VALUE", callback=_parse_settings, help="Set an option of the job."

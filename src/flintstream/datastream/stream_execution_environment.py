@@ -270,7 +270,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         self._checkpoint_config.get_checkpointing_mode()  # Refuses one that does not exist.
         if os.environ.get(PLAN_ONLY) == "1":
             checkpointing = self._checkpoint_config.is_checkpointing_enabled() and not batch_mode
-            print(to_text(ExecutionGraph(build_job_graph(graph))), end="")
+            execution_graph = ExecutionGraph(build_job_graph(graph))
+            settings.restored(execution_graph)  # Refuses state that does not fit.
+            print(to_text(execution_graph), end="")
             print(guarantees_text(graph, checkpointing), end="", flush=True)
             raise SystemExit(0)
         from flintstream.jobmaster.progress import starting_spark

@@ -70,7 +70,7 @@ class JobMaster:
         self._keys = SigningKeys.read_if(settings.checkpoints.signing_key_file)
         self._spark_is_lost = False
         # What does not fit is refused before anything runs; what counts is read again once the job is claimed.
-        self._told_to_restore()
+        self.settings.restored(graph)
         self._first: RestoredOperators | None = None
         """What the job was told to restore."""
         self._control = JobControl()
@@ -337,14 +337,8 @@ class JobMaster:
             return restored_operators(self._stopped.location, self._graph, True, self._keys)
         latest = self._latest()
         if latest is None and self._first is None:
-            self._first = self._told_to_restore()
+            self._first = self.settings.restored(self._graph)
         return latest or self._first
-
-    def _told_to_restore(self) -> RestoredOperators | None:
-        settings = self.settings.checkpoints
-        if settings.restore_path is None:
-            return None
-        return restored_operators(settings.restore_path, self._graph, settings.allow_unclaimed, self._keys)
 
     def _latest(self) -> RestoredOperators | None:
         """The last completed checkpoint of this job."""

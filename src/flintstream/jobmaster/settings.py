@@ -15,7 +15,10 @@ from flintstream.common.job_id import JobID
 from flintstream.common.known_keys import check_keys
 from flintstream.common.pyflink_alias import pyflink_alias_installed
 from flintstream.common.time import Duration
+from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.restart import RestartStrategy, restart_strategy
+from flintstream.runtime.checkpoint.pieces import RestoredOperators
+from flintstream.runtime.checkpoint.restore import restored_operators
 from flintstream.runtime.checkpoint.settings import CheckpointSettings
 from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.context import JobInfo
@@ -70,6 +73,14 @@ class JobSettings:
 
             RocksDBOptions.from_configuration(self.configuration)
         self.restart_strategy()
+
+    def restored(self, graph: ExecutionGraph) -> RestoredOperators | None:
+        """The state that the job is told to restore, for the operators of a graph; refuses what does not fit."""
+        told = self.checkpoints
+        if told.restore_path is None:
+            return None
+        keys = SigningKeys.read_if(told.signing_key_file)
+        return restored_operators(told.restore_path, graph, told.allow_unclaimed, keys)
 
     @property
     def job_id(self) -> JobID:

@@ -281,6 +281,22 @@ def test_run_refuses_a_path_with_nothing_to_go_on_from(tmp_path, job):
     )
 
 
+def test_info_refuses_state_that_does_not_fit_and_runs_nothing(tmp_path, job):
+    location = write_savepoint(tmp_path)
+    job.write_text(
+        "from flintstream.datastream import StreamExecutionEnvironment\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "env.from_collection([1]).print()\n"
+        "env.execute()\n"
+    )
+    refused = flint("info", "-s", location, job)
+    assert refused.exit_code == 1
+    assert f"{location} has state that no operator of the program claims: 'Source: numbers'" in refused.output
+    allowed = flint("info", "-s", location, "-n", job)
+    assert allowed.exit_code == 0, allowed.output
+    assert "Guarantees if something fails:" in allowed.output
+
+
 # --- signatures ---
 
 
@@ -297,6 +313,7 @@ def test_whether_a_checkpoint_is_signed_and_by_whom_is_shown(tmp_path, key_file)
     assert flint("checkpoints", location).output.splitlines()[2].endswith(" 1 files")
     unsigned = flint("checkpoints", "-k", key_file, location)
     assert unsigned.exit_code == 1
+    assert unsigned.output.startswith(f"{location}, unsigned\n")
     assert f"{location}/_metadata is not signed, and flint.checkpoints.signing-key-file is set" in unsigned.output
     signed = flint("checkpoints", "--sign", "-k", key_file, location)
     assert (signed.exit_code, signed.output) == (0, f"{location} is signed.\n")
