@@ -16,8 +16,7 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
@@ -207,28 +206,29 @@ class SlotProcess:
     def _do_next(self) -> None:
         # In a frame of its own, which ends with it: before Python 3.13 whoever looks at the variables of a frame leaves a
         # copy of them there, and what a slot was told to restore would stay for good.
-        self._next_step()()
+        if self._readable:
+            self._go_on(self._readable.pop())
+        elif self._arrivals:
+            self._serve(*self._arrivals.popleft())
+        elif self._requests and not self._inlets:
+            self._answer(self._requests.popleft())
+        else:
+            self._wait()
+            return
         if not self._inlets:
             self._activity.end()
 
-    def _next_step(self) -> Callable[[], None]:
+    def _wait(self) -> None:
         """Waits for something to do."""
-        while True:
-            if self._arrivals:
-                return partial(self._serve, *self._arrivals.popleft())
-            if self._readable:
-                return partial(self._go_on, self._readable.pop())
-            if self._requests and not self._inlets:
-                return partial(self._answer, self._requests.popleft())
-            pollable = [] if self._inlets else self._slot.pollable
-            ready = self._selector.select(POLL_SECONDS if pollable else None)
-            if not ready:
-                self._poll(pollable)
-            for key, _ in ready:
-                if key.fileobj is self._woken:
-                    self._woken.recv(4096)
-                else:
-                    self._readable.append(key.data)
+        pollable = [] if self._inlets else self._slot.pollable
+        ready = self._selector.select(POLL_SECONDS if pollable else None)
+        if not ready:
+            self._poll(pollable)
+        for key, _ in ready:
+            if key.data is None:
+                self._woken.recv(4096)
+            else:
+                self._readable.append(key.data)
 
     def _poll(self, sources: list[SourceHead]) -> None:
         self._activity.begin(ASKING_SOURCES)
@@ -271,7 +271,7 @@ class SlotProcess:
 
     def _serve(self, hello: Any, connection: JobConnection) -> None:
         """Lets a Spark task in: one that feeds a level, or one that reads a spool."""
-        with self._failures_told(connection):
+        try:
             if isinstance(hello, ReadSpool):
                 self._give_spool(hello.spool, connection)
                 return
@@ -281,20 +281,24 @@ class SlotProcess:
             self._inlets[connection] = inlet
             self._selector.register(connection, selectors.EVENT_READ, connection)
             connection.send_bytes(DONE)  # Welcome: the hello is accepted.
+        except (Exception, TaskConnectionLost) as error:
+            self._give_up(connection, error)
 
     def _go_on(self, connection: JobConnection) -> None:
         """Takes what has come from a Spark task that feeds a level."""
-        with self._failures_told(connection):
-            inlet = self._inlets[connection]
-            going_on = self._take(connection.recv_bytes(), inlet, connection)
-            while going_on and connection.buffered:
-                going_on = self._take(connection.recv_bytes(), inlet, connection)
-            if not going_on:
+        try:
+            more = self._take_frame(connection, self._inlets[connection])
+            while more and connection.buffered:
+                more = self._take_frame(connection, self._inlets[connection])
+            if not more:
                 connection.send_bytes(DONE)
                 self._hang_up(connection)
+        except (Exception, TaskConnectionLost) as error:
+            self._give_up(connection, error)
 
-    def _take(self, frame: bytes, inlet: Inlet, connection: JobConnection) -> bool:
-        """Takes a frame; false if it was the last one."""
+    def _take_frame(self, connection: JobConnection, inlet: Inlet) -> bool:
+        """Takes the next frame; false if it was the last one."""
+        frame = connection.recv_bytes()
         kind = frame[:1]
         if kind == INPUT:
             _, _, vertex, input_index, channel, _ = ROW_HEADER.unpack_from(frame)
@@ -313,36 +317,34 @@ class SlotProcess:
         connection.send_bytes(DONE)
         self._hang_up(connection)
 
-    @contextmanager
-    def _failures_told(self, connection: JobConnection) -> Iterator[None]:
-        """Tells what fails while a Spark task is served to the driver and to the task, and hangs up on the task."""
-        try:
-            yield
-            return
-        except EnteredTwice as refusal:
-            self._slot.fail(Fault(None, None, None, str(refusal), str(refusal)))
-            answer = str(refusal)
-        except Refused as refusal:
-            answer = str(refusal)
-        except UserCodeError as error:
-            self._slot.fail(error.fault)
-            answer = error.fault.summary
-        except (EOFError, OSError, TaskConnectionLost) as error:
-            lost = f"the Spark task of epoch {self._slot.fence.epoch} went away"
-            self._slot.fail(Fault(None, None, None, repr(error), lost))
-            answer = lost
-        except Exception as error:
-            self._slot.fail(engine_fault(error))
-            answer = repr(error)
+    def _give_up(self, connection: JobConnection, error: BaseException) -> None:
+        """Tells the Spark task why it is not served any more; the driver too, unless the task had no business here."""
+        fault: Fault | None
+        if isinstance(error, Refused):
+            fault = Fault(None, None, None, str(error), str(error)) if isinstance(error, EnteredTwice) else None
+            answer = str(error)
+        elif isinstance(error, UserCodeError):
+            fault, answer = error.fault, error.fault.summary
+        elif isinstance(error, EOFError | OSError | TaskConnectionLost):
+            answer = f"the Spark task of epoch {self._slot.fence.epoch} went away"
+            fault = Fault(None, None, None, repr(error), answer)
+        else:
+            fault, answer = engine_fault(error), repr(error)
+        if fault is not None:
+            self._slot.fail(fault)
         try:
             connection.send_bytes(FAILED + answer.encode())
         except OSError:
             pass  # Gone.
         self._hang_up(connection)
+        # What has failed in one level is not to be processed further in another.
+        for other in list(self._inlets) if fault is not None else ():
+            self._hang_up(other)
 
     def _hang_up(self, connection: JobConnection) -> None:
         if self._inlets.pop(connection, None) is not None:
             self._selector.unregister(connection)
+            self._readable = [each for each in self._readable if each is not connection]
         connection.close()
 
 
