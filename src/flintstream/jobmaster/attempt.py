@@ -17,7 +17,7 @@ from flintstream.jobmaster.spark_writers import SparkWriters
 from flintstream.jobmaster.watchdog import Diagnosis, Watchdog
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
 from flintstream.runtime.checkpoint.reports import SnapshotDone, SnapshotFailed
-from flintstream.runtime.checkpoint.restore import share_of
+from flintstream.runtime.checkpoint.rescaling import share_of
 from flintstream.runtime.faults import Fault, engine_fault
 from flintstream.runtime.slot.user_code import pickle_operators
 from flintstream.spark.encryption import is_encrypted

@@ -25,13 +25,13 @@ from flintstream.datastream.functions import (
     SinkFunction,
 )
 from flintstream.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from flintstream.runtime.checkpoint.rescaling import redistribute
 from flintstream.runtime.state.operator_state import (
     BROADCAST,
     SPLIT,
     UNION,
     OperatorStateBackend,
     OperatorStateSnapshot,
-    redistribute,
 )
 from flintstream.testing import OneInputOperatorHarness, TwoInputOperatorHarness, UserCodeError
 

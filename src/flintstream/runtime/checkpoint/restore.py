@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import replace
-from typing import Any
-
-from flintstream.common.keys import key_group_range
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.job_graph import JobGraph, JobVertex
-from flintstream.runtime.checkpoint.metadata import (
-    CheckpointMetadata,
-    DatabasePart,
-    KeyedPart,
-    OperatorState,
-    SubtaskState,
-)
+from flintstream.runtime.checkpoint.metadata import CheckpointMetadata
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
 from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.checkpoint.store import read_checkpoint
-from flintstream.runtime.deployment import VertexDeployment
 from flintstream.runtime.faults import PermanentError
 
 
@@ -78,43 +66,3 @@ def _check_claimed(metadata: CheckpointMetadata, location: str, job: JobGraph, a
             f"{location} has state that no operator of the program claims: {', '.join(unclaimed)}. Give the operator the "
             "uid that it had, or allow unclaimed state (-n, execution.state-recovery.ignore-unclaimed-state) to lose it."
         )
-
-
-def share_of(restored: RestoredOperators, hosted: Iterable[tuple[VertexDeployment, int]]) -> RestoredOperators:
-    """What a slot needs of a checkpoint to restore the subtasks that it hosts.
-
-    Of keyed state that is their key groups. Operator state is redistributed by its elements, so all of it goes along.
-    """
-    groups: dict[str, set[int]] = {}
-    for vertex, subtask in hosted:
-        own = key_group_range(vertex.max_parallelism, vertex.parallelism, subtask)
-        for operator in vertex.operators:
-            groups.setdefault(operator.operator_id, set()).update(own)
-    operators = {
-        operator_id: _share_of_operator(restored.operators[operator_id], own)
-        for operator_id, own in groups.items()
-        if operator_id in restored.operators
-    }
-    return replace(restored, operators=operators)
-
-
-def _share_of_operator(operator: OperatorState, groups: Collection[int]) -> OperatorState:
-    subtasks: dict[int, SubtaskState] = {}
-    states: dict[str, Any] = {}
-    for subtask, state in sorted(operator.subtasks.items()):
-        parts = [_share_of_part(part, groups) for part in state.keyed]
-        own = any(isinstance(part, DatabasePart) or part.groups for part in parts if part is not None)
-        subtasks[subtask] = replace(state, keyed=tuple(part for part in parts if part is not None) if own else ())
-        for part in parts:
-            states.update(part.states if isinstance(part, KeyedPart) else {})
-    left_out = next((subtask for subtask, state in subtasks.items() if not state.keyed), None)
-    if states and left_out is not None:
-        # What is known of a state is compared with the program's also where none of its entries arrive.
-        subtasks[left_out] = replace(subtasks[left_out], keyed=(KeyedPart(states, {}),))
-    return replace(operator, subtasks=subtasks, source=None)
-
-
-def _share_of_part(part: KeyedPart | DatabasePart, groups: Collection[int]) -> KeyedPart | DatabasePart | None:
-    if isinstance(part, DatabasePart):
-        return part if any(group in groups for group in range(*part.key_groups)) else None
-    return replace(part, groups={group: piece for group, piece in part.groups.items() if group in groups})

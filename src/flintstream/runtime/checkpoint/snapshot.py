@@ -17,6 +17,7 @@ from flintstream.common.pickling import dumps
 from flintstream.common.serializer import TypeSerializer
 from flintstream.common.serializer_snapshot import TypeSerializerSnapshot
 from flintstream.common.typeinfo import Types
+from flintstream.runtime.checkpoint.rescaling import redistribute
 from flintstream.runtime.state import ttl
 from flintstream.runtime.state.backend import (
     KeyedStateBackend,
@@ -29,7 +30,6 @@ from flintstream.runtime.state.operator_state import (
     BROADCAST,
     OperatorStateBackend,
     OperatorStateSnapshot,
-    redistribute,
 )
 from flintstream.runtime.time.timers import Namespaced, StoredTimers
 

@@ -220,29 +220,3 @@ class OperatorStateBackend:
         """Takes over what an earlier run has left for this subtask; functions get it when they ask for it."""
         self._restored = {name: (mode, content) for name, (mode, _, content) in snapshot.states.items()}
         self.is_restored = True
-
-
-def redistribute(snapshots: list[OperatorStateSnapshot], parallelism: int) -> list[OperatorStateSnapshot]:
-    """Deals operator state out to another number of subtasks.
-
-    The elements of split lists are dealt out in order and evenly, union lists go to everyone as a whole, and so does
-    broadcast state, which is the same in all snapshots.
-    """
-    dealt: list[dict[str, tuple[str, Any, Any]]] = [{} for _ in range(parallelism)]
-    names = {name: states[:2] for snapshot in snapshots for name, states in snapshot.states.items()}
-    for name, (mode, kind) in names.items():
-        contents = [snapshot.states[name][2] for snapshot in snapshots if name in snapshot.states]
-        for index, states in enumerate(dealt):
-            states[name] = (mode, kind, _share(mode, contents, index, parallelism))
-    return [OperatorStateSnapshot(states) for states in dealt]
-
-
-def _share(mode: str, contents: list[Any], index: int, parallelism: int) -> Any:
-    if mode == BROADCAST:
-        return contents[index % len(contents)]
-    elements = [element for content in contents for element in content]
-    if mode == UNION:
-        return elements
-    size, larger = divmod(len(elements), parallelism)
-    start = index * size + min(index, larger)
-    return elements[start : start + size + (index < larger)]

@@ -23,7 +23,7 @@ from flintstream.runtime.checkpoint.chain import SnapshotChain
 from flintstream.runtime.checkpoint.databases import SharedFiles
 from flintstream.runtime.checkpoint.metadata import OperatorState, SubtaskState
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter, RestoredOperators
-from flintstream.runtime.checkpoint.restore import share_of
+from flintstream.runtime.checkpoint.rescaling import share_of
 from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot, restore_snapshots
 from flintstream.runtime.deployment import OperatorDeployment, VertexDeployment
 from flintstream.runtime.state.heap import HeapKeyedStateBackend

@@ -19,7 +19,8 @@ from flintstream.runtime.checkpoint.metadata import (
     SubtaskState,
 )
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
-from flintstream.runtime.checkpoint.restore import RestoreError, restored_operators, share_of
+from flintstream.runtime.checkpoint.rescaling import share_of
+from flintstream.runtime.checkpoint.restore import RestoreError, restored_operators
 from flintstream.runtime.checkpoint.storage import LocalStorage
 from flintstream.runtime.deployment import JobDeployment
 

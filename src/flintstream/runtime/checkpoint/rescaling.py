@@ -1,0 +1,85 @@
+"""Rescaling: who gets what of the state that another number of subtasks has left.
+
+Keyed state moves by key groups, of which a subtask owns a contiguous range. Operator state moves by the elements of its
+lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from flintstream.common.keys import key_group_range
+from flintstream.runtime.checkpoint.metadata import DatabasePart, KeyedPart, OperatorState, SubtaskState
+from flintstream.runtime.deployment import VertexDeployment
+from flintstream.runtime.state.operator_state import BROADCAST, UNION, OperatorStateSnapshot
+
+if TYPE_CHECKING:
+    from flintstream.runtime.checkpoint.pieces import RestoredOperators
+
+
+def share_of(restored: RestoredOperators, hosted: Iterable[tuple[VertexDeployment, int]]) -> RestoredOperators:
+    """What a slot needs of a checkpoint to restore the subtasks that it hosts.
+
+    Of keyed state that is their key groups. Operator state is redistributed by its elements, so all of it goes along.
+    """
+    groups: dict[str, set[int]] = {}
+    for vertex, subtask in hosted:
+        own = key_group_range(vertex.max_parallelism, vertex.parallelism, subtask)
+        for operator in vertex.operators:
+            groups.setdefault(operator.operator_id, set()).update(own)
+    operators = {
+        operator_id: _share_of_operator(restored.operators[operator_id], own)
+        for operator_id, own in groups.items()
+        if operator_id in restored.operators
+    }
+    return replace(restored, operators=operators)
+
+
+def _share_of_operator(operator: OperatorState, groups: Collection[int]) -> OperatorState:
+    subtasks: dict[int, SubtaskState] = {}
+    states: dict[str, Any] = {}
+    for subtask, state in sorted(operator.subtasks.items()):
+        parts = [_share_of_part(part, groups) for part in state.keyed]
+        own = any(isinstance(part, DatabasePart) or part.groups for part in parts if part is not None)
+        subtasks[subtask] = replace(state, keyed=tuple(part for part in parts if part is not None) if own else ())
+        for part in parts:
+            states.update(part.states if isinstance(part, KeyedPart) else {})
+    left_out = next((subtask for subtask, state in subtasks.items() if not state.keyed), None)
+    if states and left_out is not None:
+        # What is known of a state is compared with the program's also where none of its entries arrive.
+        subtasks[left_out] = replace(subtasks[left_out], keyed=(KeyedPart(states, {}),))
+    return replace(operator, subtasks=subtasks, source=None)
+
+
+def _share_of_part(part: KeyedPart | DatabasePart, groups: Collection[int]) -> KeyedPart | DatabasePart | None:
+    if isinstance(part, DatabasePart):
+        return part if any(group in groups for group in range(*part.key_groups)) else None
+    return replace(part, groups={group: piece for group, piece in part.groups.items() if group in groups})
+
+
+def redistribute(snapshots: list[OperatorStateSnapshot], parallelism: int) -> list[OperatorStateSnapshot]:
+    """Deals operator state out to another number of subtasks.
+
+    The elements of split lists are dealt out in order and evenly, union lists go to everyone as a whole, and so does
+    broadcast state, which is the same in all snapshots.
+    """
+    dealt: list[dict[str, tuple[str, Any, Any]]] = [{} for _ in range(parallelism)]
+    names = {name: states[:2] for snapshot in snapshots for name, states in snapshot.states.items()}
+    for name, (mode, kind) in names.items():
+        contents = [snapshot.states[name][2] for snapshot in snapshots if name in snapshot.states]
+        for index, states in enumerate(dealt):
+            states[name] = (mode, kind, _share(mode, contents, index, parallelism))
+    return [OperatorStateSnapshot(states) for states in dealt]
+
+
+def _share(mode: str, contents: list[Any], index: int, parallelism: int) -> Any:
+    if mode == BROADCAST:
+        return contents[index % len(contents)]
+    elements = [element for content in contents for element in content]
+    if mode == UNION:
+        return elements
+    size, larger = divmod(len(elements), parallelism)
+    start = index * size + min(index, larger)
+    return elements[start : start + size + (index < larger)]
