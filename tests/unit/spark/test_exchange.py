@@ -159,8 +159,9 @@ def test_more_than_the_sockets_hold_goes_both_ways_at_once(slot):
 @pytest.mark.parametrize("welcomed", [False, True])
 def test_why_a_slot_has_refused_it_or_failed(slot, welcomed):
     def serve(connection):
+        connection.recv()
         if welcomed:
-            welcome(connection)
+            connection.send_bytes(DONE)
             connection.recv_bytes()
         connection.send_bytes(FAILED + b"Spark ran a task twice")
 
