@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
+
+from .type_variables import R, V
 
 __all__ = [
     "Accumulator",
@@ -22,9 +24,6 @@ __all__ = [
     "LongMaximum",
     "LongMinimum",
 ]
-
-V = TypeVar("V")
-R = TypeVar("R")
 
 
 class Accumulator(ABC, Generic[V, R]):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import pickle
 from abc import ABC, abstractmethod
-from typing import IO, Generic, TypeVar
+from typing import IO, Generic
 
 from .serializer_snapshot import ClassSnapshot, TypeSerializerSnapshot
+from .type_variables import T
 
 __all__ = ["TypeSerializer"]
-
-T = TypeVar("T")
 
 
 class TypeSerializer(ABC, Generic[T]):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
+from flintstream.common.type_variables import T
 from flintstream.datastream.async_functions import AsyncRetryPredicate, AsyncRetryStrategy
 
 __all__ = [
@@ -15,19 +16,18 @@ __all__ = [
     "RetryPredicate",
 ]
 
-OUT = TypeVar("OUT")
-_OnResult = Callable[[list[OUT]], bool]
+_OnResult = Callable[[list[T]], bool]
 _OnException = Callable[[Exception], bool]
 
 
-class RetryPredicate(AsyncRetryPredicate[OUT], Generic[OUT]):
+class RetryPredicate(AsyncRetryPredicate[T], Generic[T]):
     """A predicate made of two functions."""
 
-    def __init__(self, result_predicate: _OnResult[OUT] | None, exception_predicate: _OnException | None) -> None:
+    def __init__(self, result_predicate: _OnResult[T] | None, exception_predicate: _OnException | None) -> None:
         self._result_predicate = result_predicate
         self._exception_predicate = exception_predicate
 
-    def result_predicate(self) -> _OnResult[OUT] | None:
+    def result_predicate(self) -> _OnResult[T] | None:
         """Says of the results whether to try again."""
         return self._result_predicate
 
@@ -36,7 +36,7 @@ class RetryPredicate(AsyncRetryPredicate[OUT], Generic[OUT]):
         return self._exception_predicate
 
 
-class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
+class NoRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
     """Never tries again."""
 
     def can_retry(self, current_attempts: int) -> bool:
@@ -47,12 +47,12 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         """-1: there is no next attempt."""
         return -1
 
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+    def get_retry_predicate(self) -> AsyncRetryPredicate[T]:
         """Nothing calls for another try."""
         return RetryPredicate(None, None)
 
 
-class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
+class FixedDelayRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
     """Waits equally long before each try.
 
     >>> FixedDelayRetryStrategy(3, 100, None, None).get_backoff_time_millis(2)
@@ -63,13 +63,13 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         self,
         max_attempts: int,
         backoff_time_millis: int,
-        result_predicate: _OnResult[OUT] | None,
+        result_predicate: _OnResult[T] | None,
         exception_predicate: _OnException | None,
     ) -> None:
         _positive("FixedDelayRetryStrategy", max_attempts=max_attempts, backoff_time_millis=backoff_time_millis)
         self._max_attempts = max_attempts
         self._backoff_time_millis = backoff_time_millis
-        self._predicate = RetryPredicate[OUT](result_predicate, exception_predicate)
+        self._predicate = RetryPredicate[T](result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
         """Whether so many attempts leave one over: 1 after the first."""
@@ -79,12 +79,12 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         """The same for each attempt."""
         return self._backoff_time_millis
 
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+    def get_retry_predicate(self) -> AsyncRetryPredicate[T]:
         """What calls for another try."""
         return self._predicate
 
 
-class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
+class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
     """Waits longer before each try: `initial_delay` times `multiplier` to the number of tries, up to a limit.
 
     >>> strategy = ExponentialBackoffDelayRetryStrategy(5, 100, 300, 2.0, None, None)
@@ -98,7 +98,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]
         initial_delay: int,
         max_retry_delay: int,
         multiplier: float,
-        result_predicate: _OnResult[OUT] | None,
+        result_predicate: _OnResult[T] | None,
         exception_predicate: _OnException | None,
     ) -> None:
         _positive(
@@ -112,7 +112,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]
         self._initial_delay = initial_delay
         self._max_retry_delay = max_retry_delay
         self._multiplier = multiplier
-        self._predicate = RetryPredicate[OUT](result_predicate, exception_predicate)
+        self._predicate = RetryPredicate[T](result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
         """Whether so many attempts leave one over: 1 after the first."""
@@ -123,7 +123,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]
         delay = self._initial_delay * self._multiplier ** max(current_attempts - 1, 0)
         return self._initial_delay if current_attempts <= 1 else int(min(delay, self._max_retry_delay))
 
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+    def get_retry_predicate(self) -> AsyncRetryPredicate[T]:
         """What calls for another try."""
         return self._predicate
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from flintstream.common.arguments import delta, millis, whole
 from flintstream.common.time import Duration, Time
+from flintstream.common.type_variables import T, W
 
 if TYPE_CHECKING:
     from flintstream.metrics import MetricGroup
 
-T = TypeVar("T")
-W = TypeVar("W")
 Timed = tuple[Any, int]
 """A record and its timestamp."""
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Generic
+from typing import Generic
 
 from flintstream.common.output_tag import SideOutput
-from flintstream.common.type_variables import IN, IN1, IN2, KEY, OUT, K, K_co, V
+from flintstream.common.type_variables import IN, IN1, IN2, KEY, OUT, K, K_co, S, V
 from flintstream.datastream.basic_functions import Function
 from flintstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState, StateDescriptor
 from flintstream.datastream.time_domain import TimeDomain
@@ -244,7 +244,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
 
         @abstractmethod
         def apply_to_keyed_state(
-            self, state_descriptor: StateDescriptor, function: Callable[[K_co, Any], object]
+            self, state_descriptor: StateDescriptor[S], function: Callable[[K_co, S], object]
         ) -> None:
             """Calls `function(key, state)` for every key of this subtask that has something stored in the state."""
 

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic
 
-from flintstream.common.type_variables import ACC, IN, OUT, A, K, R, T, V
+from flintstream.common.type_variables import ACC, IN, OUT, A, K, R, S, T, V
 from flintstream.common.typeinfo import TypeInformation, Types
 from flintstream.datastream.basic_functions import AggregateFunction, ReduceFunction, ReduceFunctionWrapper, Reducer
 from flintstream.datastream.state_ttl import StateTtlConfig
@@ -251,7 +251,7 @@ for _public, *_own in (
         _public.register(_state)
 
 
-class StateDescriptor(ABC):  # noqa: B024 - the base of the descriptors
+class StateDescriptor(ABC, Generic[S]):
     """The name and type of a state, and for how long its entries live."""
 
     def __init__(self, name: str, type_info: TypeInformation) -> None:
@@ -280,7 +280,7 @@ class StateDescriptor(ABC):  # noqa: B024 - the base of the descriptors
         return f"{type(self).__name__}({self.name!r}, {self.type_info!r})"
 
 
-class ValueStateDescriptor(StateDescriptor, Generic[T]):
+class ValueStateDescriptor(StateDescriptor[ValueState[T]]):
     """Describes a `ValueState`.
 
     >>> ValueStateDescriptor("count", Types.LONG(), default_value=0).name
@@ -292,14 +292,14 @@ class ValueStateDescriptor(StateDescriptor, Generic[T]):
         self.default_value = default_value
 
 
-class ListStateDescriptor(StateDescriptor, Generic[T]):
+class ListStateDescriptor(StateDescriptor[ListState[T]]):
     """Describes a `ListState`: `ListStateDescriptor("seen", Types.STRING())`."""
 
     def __init__(self, name: str, elem_type_info: TypeInformation[T]) -> None:
         super().__init__(name, Types.LIST(_type_of(self, name, elem_type_info)))
 
 
-class MapStateDescriptor(StateDescriptor, Generic[K, V]):
+class MapStateDescriptor(StateDescriptor[MapState[K, V]]):
     """Describes a `MapState` or a broadcast state.
 
     MapStateDescriptor("rules", Types.STRING(), Types.LONG())
@@ -310,7 +310,7 @@ class MapStateDescriptor(StateDescriptor, Generic[K, V]):
         super().__init__(name, Types.MAP(key_type, value_type))
 
 
-class ReducingStateDescriptor(StateDescriptor, Generic[T]):
+class ReducingStateDescriptor(StateDescriptor[ReducingState[T]]):
     """Describes a `ReducingState`: `ReducingStateDescriptor("largest", max, Types.LONG())`."""
 
     def __init__(
@@ -337,7 +337,7 @@ class ReducingStateDescriptor(StateDescriptor, Generic[T]):
         return self._reduce_function
 
 
-class AggregatingStateDescriptor(StateDescriptor, Generic[IN, ACC, OUT]):
+class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Generic[IN, ACC, OUT]):
     """Describes an `AggregatingState`; the type is that of the accumulator."""
 
     def __init__(

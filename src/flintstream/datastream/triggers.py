@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from flintstream.common.arguments import delta, millis, whole
 from flintstream.common.time import MAX_WATERMARK, MIN_WATERMARK, Duration, Time
+from flintstream.common.type_variables import T, W
 from flintstream.common.typeinfo import Types
-from flintstream.datastream.state import ReducingState, ReducingStateDescriptor, ValueState, ValueStateDescriptor
+from flintstream.datastream.state import ReducingState, ReducingStateDescriptor, ValueStateDescriptor
 from flintstream.datastream.window_types import (
     CountWindow,
     GlobalWindow,
@@ -19,29 +20,26 @@ from flintstream.datastream.window_types import (
     Window,
 )
 
-T = TypeVar("T")
-AnyWindow = TypeVar("AnyWindow", bound=Window)
 
-
-class _QuietTrigger(Trigger[T, AnyWindow]):
+class _QuietTrigger(Trigger[T, W]):
     """A trigger that does nothing; others override what they react to."""
 
-    def on_element(self, element: T, timestamp: int, window: AnyWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+    def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Nothing happens."""
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: AnyWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Nothing happens."""
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: AnyWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Nothing happens."""
         return TriggerResult.CONTINUE
 
-    def on_merge(self, window: AnyWindow, ctx: Trigger.OnMergeContext) -> None:
+    def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
         """Nothing happens."""
 
-    def clear(self, window: AnyWindow, ctx: Trigger.TriggerContext) -> None:
+    def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
         """There is nothing to drop."""
 
     def __repr__(self) -> str:
@@ -177,7 +175,7 @@ class _ContinuousTrigger(_QuietTrigger[T, TimeWindow]):
         self._set_timer(following, ctx)
 
     def _fire_time(self, ctx: Trigger.TriggerContext) -> ReducingState[int]:
-        return cast("ReducingState[int]", ctx.get_partitioned_state(self.state_desc))
+        return ctx.get_partitioned_state(self.state_desc)
 
     @abstractmethod
     def _set_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
@@ -283,7 +281,7 @@ class CountTrigger(_QuietTrigger[T, CountWindow]):
 
     def on_element(self, element: T, timestamp: int, window: CountWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Counts."""
-        count = cast("ReducingState[int]", ctx.get_partitioned_state(self._count))
+        count = ctx.get_partitioned_state(self._count)
         count.add(1)
         if (count.get() or 0) < self._window_size:
             return TriggerResult.CONTINUE
@@ -306,7 +304,7 @@ class CountTrigger(_QuietTrigger[T, CountWindow]):
         return f"CountTrigger({self._window_size})"
 
 
-class DeltaTrigger(_QuietTrigger[T, AnyWindow]):
+class DeltaTrigger(_QuietTrigger[T, W]):
     """Fires each time a record differs by more than a threshold from the last one that made it fire."""
 
     def __init__(self, threshold: float, delta_function: Callable[[Any, Any], float]) -> None:
@@ -319,9 +317,9 @@ class DeltaTrigger(_QuietTrigger[T, AnyWindow]):
         """`DeltaTrigger.of(5, lambda old, new: new - old)`."""
         return DeltaTrigger(threshold, delta_function)
 
-    def on_element(self, element: T, timestamp: int, window: AnyWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+    def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Compares; the first record is only remembered."""
-        last = cast("ValueState[tuple[T]]", ctx.get_partitioned_state(self._last))
+        last = ctx.get_partitioned_state(self._last)
         before = last.value()
         if before is None:
             last.update((element,))
@@ -331,7 +329,7 @@ class DeltaTrigger(_QuietTrigger[T, AnyWindow]):
             return TriggerResult.FIRE
         return TriggerResult.CONTINUE
 
-    def clear(self, window: AnyWindow, ctx: Trigger.TriggerContext) -> None:
+    def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
         """Forgets the record."""
         ctx.get_partitioned_state(self._last).clear()
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from operator import index
-from typing import Any, TypeVar
+from typing import Any
 
 from flintstream.common.arguments import millis, whole
 from flintstream.common.serializer import TypeSerializer
 from flintstream.common.time import MIN_WATERMARK, Duration, Time
+from flintstream.common.type_variables import T
 from flintstream.common.typeinfo import Types
 from flintstream.datastream.state import ValueStateDescriptor
 from flintstream.datastream.time_domain import TimeCharacteristic
@@ -33,7 +34,6 @@ from flintstream.datastream.window_types import (
     WindowAssigner,
 )
 
-T = TypeVar("T")
 Length = Time | Duration
 
 

@@ -9,12 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Generic
 
-from flintstream.common.type_variables import IN, KEY, OUT, W, W_co
+from flintstream.common.type_variables import IN, KEY, OUT, W_co, W_contra
 from flintstream.datastream.basic_functions import Function
 from flintstream.datastream.state import KeyedStateStore
 
 
-class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
+class WindowFunction(Function, Generic[IN, OUT, KEY, W_contra]):
     """Called with a key, its window and the window's records.
 
     Example::
@@ -25,11 +25,11 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """
 
     @abstractmethod
-    def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
+    def apply(self, key: KEY, window: W_contra, inputs: Iterable[IN]) -> Iterable[OUT]:
         """The results of a window that fires."""
 
 
-class AllWindowFunction(Function, Generic[IN, OUT, W]):
+class AllWindowFunction(Function, Generic[IN, OUT, W_contra]):
     """Called with a window over all records of a stream, and these records.
 
     Example::
@@ -40,11 +40,11 @@ class AllWindowFunction(Function, Generic[IN, OUT, W]):
     """
 
     @abstractmethod
-    def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
+    def apply(self, window: W_contra, inputs: Iterable[IN]) -> Iterable[OUT]:
         """The results of a window that fires."""
 
 
-class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
+class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W_contra]):
     """As `WindowFunction`, with a context that has the window, the time, and state.
 
     Example::
@@ -78,14 +78,16 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
             """State of this key, across its windows."""
 
     @abstractmethod
-    def process(self, key: KEY, context: ProcessWindowFunction.Context[W], elements: Iterable[IN]) -> Iterable[OUT]:
+    def process(
+        self, key: KEY, context: ProcessWindowFunction.Context[W_contra], elements: Iterable[IN]
+    ) -> Iterable[OUT]:
         """The results of a window that fires."""
 
-    def clear(self, context: ProcessWindowFunction.Context[W]) -> None:
+    def clear(self, context: ProcessWindowFunction.Context[W_contra]) -> None:
         """Called when the window is deleted: drop the state of `context.window_state()`."""
 
 
-class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
+class ProcessAllWindowFunction(Function, Generic[IN, OUT, W_contra]):
     """As `AllWindowFunction`, with a context that has the window and state."""
 
     class Context(ABC, Generic[W_co]):
@@ -104,8 +106,8 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
             """State across windows."""
 
     @abstractmethod
-    def process(self, context: ProcessAllWindowFunction.Context[W], elements: Iterable[IN]) -> Iterable[OUT]:
+    def process(self, context: ProcessAllWindowFunction.Context[W_contra], elements: Iterable[IN]) -> Iterable[OUT]:
         """The results of a window that fires."""
 
-    def clear(self, context: ProcessAllWindowFunction.Context[W]) -> None:
+    def clear(self, context: ProcessAllWindowFunction.Context[W_contra]) -> None:
         """Called when the window is deleted: drop the state of `context.window_state()`."""

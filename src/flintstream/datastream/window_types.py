@@ -10,19 +10,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from enum import Enum
 from functools import total_ordering
-from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic
 
 from flintstream.common.serializer import TypeSerializer
 from flintstream.common.time import MAX_WATERMARK
-from flintstream.datastream.state import State, StateDescriptor
+from flintstream.common.type_variables import S, T, V, W
+from flintstream.datastream.state import StateDescriptor
 from flintstream.runtime.context import RuntimeContext
 
 if TYPE_CHECKING:
     from flintstream.metrics import MetricGroup
-
-T = TypeVar("T")
-W = TypeVar("W")
-W2 = TypeVar("W2")
 
 
 class Window(ABC):
@@ -256,7 +253,7 @@ class Trigger(ABC, Generic[T, W]):
             """Takes a timer back."""
 
         @abstractmethod
-        def get_partitioned_state(self, state_descriptor: StateDescriptor) -> State:
+        def get_partitioned_state(self, state_descriptor: StateDescriptor[S]) -> S:
             """State of this key and this window."""
 
     class OnMergeContext(TriggerContext):
@@ -327,11 +324,11 @@ class WindowAssigner(ABC, Generic[T, W]):
 class MergingWindowAssigner(WindowAssigner[T, W]):
     """An assigner whose windows may merge, such as sessions."""
 
-    class MergeCallback(ABC, Generic[W2]):
+    class MergeCallback(ABC, Generic[V]):
         """Told which windows merge."""
 
         @abstractmethod
-        def merge(self, to_be_merged: Iterable[W2], merge_result: W2) -> None:
+        def merge(self, to_be_merged: Iterable[V], merge_result: V) -> None:
             """These windows become that one."""
 
     @abstractmethod

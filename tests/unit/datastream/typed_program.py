@@ -24,6 +24,7 @@ from flintstream.datastream import (
     ConnectedStreams,
     CoProcessFunction,
     DataStream,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     KeyedStream,
@@ -41,6 +42,7 @@ from flintstream.datastream import (
     TwoPhaseCommitSinkFunction,
     WindowedStream,
 )
+from flintstream.datastream.connectors.datagen import DataGeneratorSource
 from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 from flintstream.datastream.connectors.source import PythonSource
 from flintstream.datastream.functions import FlatMapFunction, ProcessJoinFunction, SourceContext
@@ -57,7 +59,15 @@ from flintstream.datastream.state import (
     ValueState,
     ValueStateDescriptor,
 )
-from flintstream.datastream.window import CountWindow, GlobalWindow, TimeWindow, TumblingEventTimeWindows
+from flintstream.datastream.window import (
+    CountEvictor,
+    CountTrigger,
+    CountWindow,
+    TimeWindow,
+    Trigger,
+    TriggerResult,
+    TumblingEventTimeWindows,
+)
 
 env = StreamExecutionEnvironment.get_execution_environment()
 no_watermarks = WatermarkStrategy.no_watermarks()
@@ -100,6 +110,7 @@ class Tables(PythonSource[Order]):
 
 
 assert_type(env.from_source(Tables(), no_watermarks, "orders"), DataStream[Order])
+assert_type(DataGeneratorSource(lambda n: Order("ann", n), 9), DataGeneratorSource[Order])
 
 # --- record by record ---
 
@@ -204,6 +215,22 @@ class Limit(BroadcastProcessFunction[Order, int, bool]):
 
 
 assert_type(orders.connect(numbers.broadcast(limits)).process(Limit()), DataStream[bool])
+
+
+class Forget(KeyedBroadcastProcessFunction[str, Order, int, str]):
+    counts = ValueStateDescriptor("counts", Types.INT())
+
+    def process_element(self, value: Order, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext[str]) -> Iterator[str]:
+        yield ctx.get_current_key()
+
+    def process_broadcast_element(self, value: int, ctx: KeyedBroadcastProcessFunction.Context[str]) -> None:
+        ctx.apply_to_keyed_state(self.counts, lambda user, count: count.update(len(user)))
+        ctx.apply_to_keyed_state(self.counts, lambda user, count: count.update(user))  # type: ignore[arg-type]
+
+
+assert_type(
+    orders.key_by(lambda order: order.user).connect(numbers.broadcast(limits)).process(Forget()), DataStream[str]
+)
 
 # --- keys and state ---
 
@@ -312,6 +339,19 @@ def window_of_amounts(windows: WindowedStream[float, str, TimeWindow]) -> None:
 
 minutes.aggregate(Mean())  # type: ignore[arg-type]
 
+
+class Third(CountTrigger[Order]):
+    counted = ReducingStateDescriptor("counted", lambda a, b: a + b, Types.LONG())
+
+    def on_element(
+        self, element: Order, timestamp: int, window: CountWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        assert_type(ctx.get_partitioned_state(self.counted), ReducingState[int])
+        return TriggerResult.CONTINUE
+
+
+minutes.trigger(Third(3)).evictor(CountEvictor.of(1))
+
 # --- joins, asynchronous functions ---
 
 
@@ -380,13 +420,27 @@ class Anything(MapFunction):
         return value
 
 
+class AnyTrigger(Trigger):
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.FIRE
+
+    def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.FIRE
+
+    def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.FIRE
+
+    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None: ...
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None: ...
+
+
 def any_stream(stream: DataStream) -> DataStream:
     return stream.map(Anything())
 
 
 assert_type(numbers.map(Anything()), DataStream[Any])
 assert_type(any_stream(numbers), DataStream[Any])
-assert_type(GlobalWindow(), GlobalWindow)
 
 
 def objects(stream: DataStream[object], kind: TypeInformation[int]) -> None:

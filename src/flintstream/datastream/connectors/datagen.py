@@ -9,7 +9,9 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 from flintstream.common.arguments import positive
+from flintstream.common.type_variables import T_co
 from flintstream.common.typeinfo import TypeInformation
+from flintstream.datastream.basic_functions import Mapper
 from flintstream.datastream.connectors.base import SplitBasedSource
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.captured import capture
@@ -55,7 +57,7 @@ class RateLimiterStrategy:
         raise NotImplementedError("RateLimiterStrategy.per_checkpoint is not available yet; use per_second")
 
 
-class DataGeneratorSource(SplitBasedSource):
+class DataGeneratorSource(SplitBasedSource[T_co]):
     """Records made by a function from their index: 0, 1, 2, and so on.
 
         rate = RateLimiterStrategy.per_second(100)
@@ -74,7 +76,7 @@ class DataGeneratorSource(SplitBasedSource):
 
     def __init__(
         self,
-        generator_function: Callable[[int], Any] | Any,
+        generator_function: Mapper[int, T_co],
         count: int | None,
         rate_limiter_strategy: RateLimiterStrategy | None = None,
         type_info: TypeInformation | None = None,
