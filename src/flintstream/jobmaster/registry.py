@@ -143,6 +143,8 @@ class JobRegistry:
         self._answering: set[threading.Thread] = set()
         self._server: _Server | None = None
         self._directory: Path | None = None
+        self._removed = False
+        """Whether the process ends, and its files are removed: none is written any more."""
 
     def register(self, master: JobMaster) -> None:
         """Makes a job known until it ends. One that cannot be made known runs all the same."""
@@ -168,7 +170,8 @@ class JobRegistry:
 
     def remove_files(self) -> None:
         """Leaves no file behind, without waiting for anybody: a signal may end the process anywhere."""
-        self._jobs.clear()  # One that ends now does not leave a file again.
+        self._removed = True  # A job that ends now does not leave a file again.
+        self._jobs.clear()
         server = self._server
         if server is not None:
             server.path.unlink(missing_ok=True)
@@ -178,6 +181,7 @@ class JobRegistry:
             _remove_if_empty(self._directory)
 
     def _add(self, master: JobMaster) -> None:
+        self._removed = False
         if self._server is None:
             self._directory = _make_private(registry_directories()[0])
             read_files(self._directory)
@@ -201,12 +205,14 @@ class JobRegistry:
         """A job has ended; called on its thread."""
         with self._lock:
             entry = self._jobs.pop(str(master.job_id), None)
-            if entry is None:
+            if entry is None or self._removed:
                 return
             # First the file: who finds nobody listening takes a job that has not ended for one whose driver is gone.
-            self._ended.append(
-                self._write(replace(entry[1], status=master.status.name, ended=time.time(), failure=master.failure))
-            )
+            job = replace(entry[1], status=master.status.name, ended=time.time(), failure=master.failure)
+            self._ended.append(self._write(job))
+            if self._removed:  # A signal came meanwhile.
+                self.remove_files()
+                return
             if len(self._ended) > ENDED_KEPT:
                 self._ended.popleft().unlink(missing_ok=True)
             if not self._jobs and self._server is not None:
