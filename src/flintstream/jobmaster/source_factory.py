@@ -38,7 +38,7 @@ class SourceFactory:
     ) -> SourceCoordinator:
         """The coordinator for a source; `slots` are those of the vertex's subtasks."""
         if isinstance(source, SplitSource):
-            return SplitCoordinator(vertex_id, name, len(slots), source)
+            return SplitCoordinator(vertex_id, name, len(slots), source, on_data)
         frame = getattr(source, "frame", None)
         if frame is None:
             return SourceCoordinator(vertex_id, name, len(slots))

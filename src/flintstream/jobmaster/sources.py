@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flintstream.runtime.faults import user_fault
+from flintstream.jobmaster.enumeration import Enumeration
 from flintstream.runtime.slot.protocol import SourceWork, VertexReport
 from flintstream.runtime.source import Split, SplitSource
 
@@ -62,82 +61,78 @@ class SourceCoordinator:
 
 
 class SplitCoordinator(SourceCoordinator):
-    """Finds the splits of a source, deals them out, and keeps their positions."""
+    """Deals out the splits that an enumerator finds, and keeps the positions of those that are not finished.
 
-    def __init__(self, vertex_id: int, name: str, parallelism: int, source: SplitSource) -> None:
+    What the enumerator finds arrives together with its state behind that discovery, and is taken in between two epochs: a
+    checkpoint has a split and the state that knows of it, or neither. So a split that was read to its end can be forgotten.
+    """
+
+    def __init__(
+        self,
+        vertex_id: int,
+        name: str,
+        parallelism: int,
+        source: SplitSource,
+        on_data: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(vertex_id, name, parallelism)
-        self._source = source
-        self._known: dict[str, Split | None] = {}
-        """All that were ever found; None for those that an earlier run has read to their end."""
+        self._splits: dict[str, Split] = {}
+        """Found, and not read to the end."""
         self._readers: list[set[str]] = [set() for _ in range(parallelism)]
         self._unassigned: list[Split] = []
         self.positions: dict[str, Any] = {}
-        """Where each unfinished split stands."""
-        self._next_discovery: float | None = None
+        """Where each split stands that was dealt out."""
+        self._state: bytes | None = None
+        """The enumerator's, pickled, as it was when it had found all that is here."""
         self._complete = False
-        self._resumed = False
+        self._enumeration = Enumeration(name, source, parallelism, on_data)
 
     def start(self) -> None:
-        if self._resumed and self._source.bounded:
-            # All there is was found by the run before; looking again would find it once more.
-            self._complete = True
-        else:
-            self._discover()
+        self._enumeration.start(self._state, self._complete)
+        self._take_found()
 
     def position(self) -> dict[str, Any]:
-        unread = {split.split_id for split in self._unassigned}
-        left = {
-            split_id: (split, self.positions.get(split_id))
-            for split_id, split in self._known.items()
-            if split_id in self.positions or split_id in unread
-        }
-        return {"left": left, "known": list(self._known)}
+        left = {split_id: (split, self.positions.get(split_id)) for split_id, split in self._splits.items()}
+        return {"left": left, "enumerator": self._state, "complete": self._complete}
 
     def resume(self, position: dict[str, Any]) -> None:
-        self._resumed = True
-        left = position["left"]
-        self._known = {split_id: left[split_id][0] if split_id in left else None for split_id in position["known"]}
-        self._unassigned = [split for split, _ in left.values()]
-        self.positions = {split_id: place for split_id, (_, place) in left.items() if place is not None}
+        self._state, self._complete = position["enumerator"], position["complete"]
+        self._splits = {split_id: split for split_id, (split, _) in position["left"].items()}
+        self._unassigned = list(self._splits.values())
+        self.positions = {split_id: place for split_id, (_, place) in position["left"].items()}
 
     def work(self, limit: int) -> SourceWork:
-        if self._next_discovery is not None and time.monotonic() >= self._next_discovery:
-            self._discover()
+        self._take_found()
         dealt: dict[int, list[tuple[Split, Any]]] = {}
         for split in self._unassigned:
-            subtask = min(range(self.parallelism), key=lambda index: (len(self._readers[index]), index))
+            subtask = self._enumeration.assign(split, [len(splits) for splits in self._readers])
             self._readers[subtask].add(split.split_id)
             dealt.setdefault(subtask, []).append((split, self.positions.get(split.split_id)))
         self._unassigned = []
         return SourceWork(limit, dealt, self._complete)
 
     def next_due(self) -> float | None:
-        if self._unassigned:
-            return 0.0
-        if self._next_discovery is not None and time.monotonic() >= self._next_discovery:
-            # Looking is cheap, an epoch is not: run one only if there is something new.
-            self._discover()
-            if self._unassigned:
-                return 0.0
-        return self._next_discovery
+        was_complete = self._complete
+        self._take_found()
+        return 0.0 if self._unassigned or self._complete > was_complete else None
 
     def epoch_done(self, reports: Sequence[VertexReport]) -> None:
         self.positions = {split_id: position for report in reports for split_id, position in report.positions.items()}
         for report in reports:
-            self._readers[report.subtask] &= report.positions.keys()
+            finished = self._readers[report.subtask] - report.positions.keys()
+            self._readers[report.subtask] -= finished
+            for split_id in finished:
+                del self._splits[split_id]
 
-    def _discover(self) -> None:
-        try:
-            found = list(self._source.discover(self.parallelism, frozenset(self._known)))
-        except Exception as error:
-            raise user_fault(error, self.name) from error
-        for split in found:
-            if split.split_id in self._known:
-                continue
-            self._known[split.split_id] = split
-            self._unassigned.append(split)
-        if self._source.bounded or self._source.discovery_interval is None:
-            self._complete = self._source.bounded
-            self._next_discovery = None
-        else:
-            self._next_discovery = time.monotonic() + self._source.discovery_interval
+    def checkpoint_complete(self, position: dict[str, Any]) -> None:
+        self._enumeration.checkpoint_complete(position["enumerator"])
+
+    def close(self) -> None:
+        self._enumeration.close()
+
+    def _take_found(self) -> None:
+        for found in self._enumeration.found():
+            new = [split for split in found.splits if split.split_id not in self._splits]
+            self._splits.update((split.split_id, split) for split in new)
+            self._unassigned += new
+            self._state, self._complete = found.state, found.complete

@@ -90,7 +90,7 @@ class LocalJob:
         job = self._graph.job_graph
         source = job.nodes[job.vertices[vertex_id].head_id].source
         if isinstance(source, SplitSource):
-            return SplitCoordinator(vertex_id, name, parallelism, source)
+            return SplitCoordinator(vertex_id, name, parallelism, source, self._on_data.set)
         return SourceCoordinator(vertex_id, name, parallelism)
 
     # --- running ---
@@ -151,9 +151,9 @@ class LocalJob:
     def close(self) -> None:
         """Closes all tasks; the first failure is raised."""
         errors: list[BaseException] = []
-        for slot in self._slots:
+        for close in [each.close for each in self._slots] + [each.close for each in self._sources]:
             try:
-                slot.close()
+                close()
             except Exception as error:
                 errors.append(error)
         self._take_results([slot.end_epoch() for slot in self._slots])

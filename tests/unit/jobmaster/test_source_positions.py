@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from types import SimpleNamespace
@@ -14,15 +14,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.waiting import ENOUGH_SECONDS, wait_until
 
 from flintstream.common.pickling import dumps
-from flintstream.jobmaster import sources as module
-from flintstream.jobmaster import spark_sources
+from flintstream.jobmaster import enumeration, spark_sources
 from flintstream.jobmaster.source_factory import SourceFactory
 from flintstream.jobmaster.sources import SourceCoordinator, SplitCoordinator
 from flintstream.jobmaster.spark_sources import DataFrameCoordinator, FrameBlocks, StreamingCoordinator
+from flintstream.runtime.faults import UserCodeError
 from flintstream.runtime.slot.protocol import VertexReport
-from flintstream.runtime.source import Split, SplitReader, SplitSource
+from flintstream.runtime.source import Split, SplitEnumerator, SplitSource
 from flintstream.spark.dataframe_source import BLOCK_RECORDS
 
 
@@ -32,15 +33,12 @@ class Files(SplitSource):
     def __init__(self, records: dict[str, int], watched: bool = False) -> None:
         self.records = records
         self.bounded = not watched
-        self.discovery_interval = 5.0 if watched else None
+        self.discovery_interval = 0.01 if watched else None
         self.looks = 0
 
     def discover(self, parallelism: int, known: frozenset[str]) -> Iterable[Split]:
         self.looks += 1
-        return [Split(name, f"content of {name}") for name in self.records if name not in known]
-
-    def create_reader(self, split: Split, position: Any) -> SplitReader:
-        raise NotImplementedError("the test reads by itself")
+        return [Split(name, f"content of {name}") for name in list(self.records) if name not in known]
 
 
 class Reading:
@@ -78,16 +76,18 @@ class Reading:
     def position(self) -> bytes:
         return dumps(self.coordinator.position())
 
+    def __enter__(self) -> Reading:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.coordinator.close()
+
+    def wait_for_split(self) -> None:
+        wait_until(lambda: self.coordinator.next_due() == 0.0, what="a new split")
+
 
 def everything(records: dict[str, int]) -> list[tuple[str, int]]:
     return sorted((name, number) for name, count in records.items() for number in range(count))
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    now = SimpleNamespace(seconds=1000.0)
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now.seconds))
-    return now
 
 
 @given(
@@ -100,10 +100,10 @@ def test_each_record_of_a_bounded_source_is_read_once_over_all_runs(counts, para
     source = Files({f"file {number}": count for number, count in enumerate(counts)})
     position, read = None, []
     for run, (subtasks, length) in enumerate(zip(parallelism, epochs)):
-        reading = Reading(source, subtasks, position)
-        for _ in range(20 if run == len(parallelism) - 1 else length):
-            reading.epoch(records)
-        position = reading.position()
+        with Reading(source, subtasks, position) as reading:
+            for _ in range(20 if run == len(parallelism) - 1 else length):
+                reading.epoch(records)
+            position = reading.position()
         read += reading.read
     assert sorted(read) == everything(source.records)
     assert reading.complete
@@ -112,54 +112,203 @@ def test_each_record_of_a_bounded_source_is_read_once_over_all_runs(counts, para
 
 def test_a_position_is_the_same_before_and_after_it_was_resumed():
     source = Files({"a": 3, "b": 5})
-    reading = Reading(source, 2)
-    first = reading.position()
-    assert pickle.loads(Reading(source, 1, first).position()) == pickle.loads(first)
-    reading.epoch(2)
-    again = Reading(source, 3, reading.position())
-    assert pickle.loads(again.position()) == pickle.loads(reading.position())
+    with Reading(source, 2) as reading:
+        first = reading.position()
+        with Reading(source, 1, first) as again:
+            assert pickle.loads(again.position()) == pickle.loads(first)
+        reading.epoch(2)
+        with Reading(source, 3, reading.position()) as again:
+            assert pickle.loads(again.position()) == pickle.loads(reading.position())
 
 
 def test_files_left_are_dealt_to_all_subtasks_of_the_next_run():
     source = Files(dict.fromkeys("abcdef", 10))
-    reading = Reading(source, 1)
-    reading.epoch()
-    again = Reading(source, 3, reading.position())
-    again.epoch()
+    with Reading(source, 1) as reading:
+        reading.epoch()
+    with Reading(source, 3, reading.position()) as again:
+        again.epoch()
     assert [len(places) for places in again.splits] == [2, 2, 2]
     assert {place for places in again.splits for place in places.values()} == {2}
 
 
-def test_files_that_came_while_nothing_ran_are_found_and_those_read_are_not_read_again(clock):
+def test_files_that_came_while_nothing_ran_are_found_and_those_read_are_not_read_again():
     source = Files({"read": 1, "begun": 3}, watched=True)
-    reading = Reading(source, 2)
-    reading.epoch(2)
-    position = reading.position()
+    with Reading(source, 2) as reading:
+        reading.epoch(2)
+        position = reading.position()
     source.records["new"] = 2
-    again = Reading(source, 1, position)
-    assert not again.complete
-    for _ in range(3):
+    with Reading(source, 1, position) as again:
+        assert not again.complete
+        for _ in range(3):
+            again.epoch()
+        assert sorted(again.read) == [("begun", 2), ("new", 0), ("new", 1)]
+        source.records["newer"] = 1
+        again.wait_for_split()
         again.epoch()
-    assert sorted(again.read) == [("begun", 2), ("new", 0), ("new", 1)]
-    source.records["newer"] = 1
-    clock.seconds += 5
-    assert again.coordinator.next_due() == 0.0
-    again.epoch()
-    assert again.read[-1] == ("newer", 0)
-    assert pickle.loads(again.position())["left"] == {}
-    assert sorted(pickle.loads(again.position())["known"]) == ["begun", "new", "newer", "read"]
+        assert again.read[-1] == ("newer", 0)
+        assert pickle.loads(again.position())["left"] == {}
 
 
-def test_a_file_found_and_not_dealt_yet_is_in_the_position(clock):
+def test_a_file_found_and_not_dealt_yet_is_in_the_position():
     source = Files({"first": 1}, watched=True)
-    reading = Reading(source, 1)
-    reading.epoch()
-    source.records["second"] = 2
-    clock.seconds += 5
-    assert reading.coordinator.next_due() == 0.0
-    again = Reading(source, 1, reading.position())
-    again.epoch(2)
+    with Reading(source, 1) as reading:
+        reading.epoch()
+        source.records["second"] = 2
+        reading.wait_for_split()
+        position = reading.position()
+    with Reading(source, 1, position) as again:
+        again.epoch(2)
     assert again.read == [("second", 0), ("second", 1)]
+
+
+# --- enumerators ---
+
+
+class Days(SplitEnumerator):
+    """Finds a day at a time, and remembers no more than which comes next."""
+
+    def __init__(self) -> None:
+        self.next_day = 0
+        self.heard: list[Any] = []
+        self.go = threading.Event()
+        self.go.set()
+        self.hangs = threading.Event()
+
+    def start(self) -> None:
+        self.heard.append("start")
+
+    def discover(self) -> list[Split]:
+        if not self.go.is_set():
+            self.hangs.set()
+        assert self.go.wait(ENOUGH_SECONDS)
+        self.next_day += 1
+        return [Split(f"day {self.next_day}", f"content of day {self.next_day}")]
+
+    def snapshot(self) -> int:
+        return self.next_day
+
+    def restore(self, state: int) -> None:
+        self.next_day = state
+        self.heard.append(("restore", state))
+
+    def checkpoint_complete(self, state: int) -> None:
+        self.heard.append(("complete", state))
+
+    def close(self) -> None:
+        self.heard.append("close")
+
+
+class Calendar(SplitSource):
+    """Each day has three records."""
+
+    bounded = False
+    discovery_interval = 0.001
+    records: dict[str, int] = defaultdict(lambda: 3)
+
+    def create_enumerator(self, parallelism: int) -> SplitEnumerator:
+        self.days = Days()
+        return self.days
+
+
+def read_days(reading: Reading, count: int) -> None:
+    """Epochs until so many records were read."""
+    wait_until(lambda: reading.epoch(2) or len(reading.read) >= count, what=f"{count} records")
+
+
+def test_what_is_finished_is_forgotten_and_not_read_again_whatever_the_parallelism():
+    position, read = None, []
+    for parallelism in (2, 3, 1):
+        with Reading(Calendar(), parallelism, position) as reading:
+            read_days(reading, 60)
+            position = reading.position()
+        read += reading.read
+    assert len(set(read)) == len(read)
+    finished = {name for name, number in read if number == 2}
+    days = sorted(int(name.removeprefix("day ")) for name in finished)
+    left = {int(name.removeprefix("day ")) for name in pickle.loads(position)["left"]}
+    assert set(range(1, max(days) + 1)) <= set(days) | left, "no day was left out"
+    assert not left & set(days)
+    assert pickle.loads(pickle.loads(position)["enumerator"]) >= max(days)
+    assert len(position) < 500 + 200 * len(left), "it grows with what is left, not with what was read"
+
+
+def test_an_enumerator_is_told_what_happens_on_its_own_thread():
+    calendar = Calendar()
+    with Reading(calendar, 1) as reading:
+        read_days(reading, 3)
+        position = reading.position()
+        reading.coordinator.checkpoint_complete(pickle.loads(position))
+        state = pickle.loads(pickle.loads(position)["enumerator"])
+        wait_until(lambda: ("complete", state) in calendar.days.heard)
+    assert calendar.days.heard == ["start", ("complete", state), "close"]
+    with Reading(calendar, 1, position):
+        wait_until(lambda: "start" in calendar.days.heard)
+        assert calendar.days.heard[:2] == [("restore", state), "start"]
+
+
+def test_a_discovery_that_hangs_holds_up_neither_epochs_nor_checkpoints():
+    calendar = Calendar()
+    with Reading(calendar, 1) as reading:
+        read_days(reading, 3)
+        calendar.days.go.clear()
+        assert calendar.days.hangs.wait(ENOUGH_SECONDS)
+        for _ in range(3):
+            reading.epoch()
+        assert len(reading.read) == 3 * calendar.days.next_day
+        assert pickle.loads(reading.position())["left"] == {}
+        calendar.days.go.set()
+        reading.wait_for_split()
+
+
+def test_a_discovery_that_takes_longer_than_its_timeout_fails_the_job():
+    calendar = Calendar()
+    calendar.discovery_timeout = 0.05
+    with Reading(calendar, 1) as reading:
+        calendar.days.go.clear()
+        with pytest.raises(
+            UserCodeError, match=r"Days.discover\(\) has not returned for 0.05 s [^\n]*\n.*\n *assert self.go"
+        ):
+            wait_until(lambda: reading.coordinator.next_due() and None)
+        calendar.days.go.set()
+
+
+def test_a_first_discovery_that_hangs_lets_the_job_begin(monkeypatch):
+    monkeypatch.setattr(enumeration, "FIRST_SECONDS", 0.01)
+    source = Files({"a": 1})
+    go = threading.Event()
+    discover = source.discover
+    source.discover = lambda *arguments: go.wait(ENOUGH_SECONDS) and discover(*arguments)
+    with Reading(source, 1) as reading:
+        reading.epoch()
+        assert not reading.complete
+        position = reading.position()
+        go.set()
+        reading.wait_for_split()
+        reading.epoch()
+        assert reading.complete
+    with Reading(source, 1, position) as again:
+        again.wait_for_split()
+        again.epoch()
+    assert reading.read == again.read == [("a", 0)], "what was stored before anything was found finds all of it"
+
+
+def test_an_enumerator_that_fails_fails_the_job_by_the_name_of_its_source():
+    source = Files({})
+    source.discover = lambda *_: 1 // 0
+    with pytest.raises(UserCodeError, match="Operator 'Files' failed: ZeroDivisionError"):
+        Reading(source, 1)
+
+
+def test_where_an_enumerator_sends_a_split(monkeypatch):
+    calendar = Calendar()
+    monkeypatch.setattr(Days, "assign", lambda self, split, loads: int(split.split_id.split()[1]) % len(loads))
+    with Reading(calendar, 3) as reading:
+        read_days(reading, 10)
+        monkeypatch.setattr(Days, "assign", lambda self, split, loads: 3)
+        with pytest.raises(
+            UserCodeError, match=r"Days.assign of split 'day \d+' gave 3: expected the index of a subtask"
+        ):
+            read_days(reading, 1000)
 
 
 def test_a_source_of_a_function_has_no_position_on_the_driver():

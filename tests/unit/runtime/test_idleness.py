@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from flintstream.common.time import Duration
 from flintstream.common.watermark_strategy import WatermarkGenerator, WatermarkStrategy
 from flintstream.datastream import StreamExecutionEnvironment
-from flintstream.datastream.connectors.operators import SequentialSourceOperator
 from flintstream.datastream.connectors.source import PythonSource
 from flintstream.datastream.functions import KeyedCoProcessFunction, KeyedProcessFunction, SourceFunction
 from flintstream.graph import SinkTransformation, StreamGraphConfig, StreamGraphGenerator
@@ -69,8 +68,8 @@ class Reader(SplitReader):
 
 
 class Lists(SplitSource):
-    def discover(self, parallelism: int, known: frozenset[str]) -> Iterable[Split]:
-        return []
+    def __init__(self, sequential: bool = False) -> None:
+        self.sequential = sequential
 
     def create_reader(self, split: Split, position: Any) -> SplitReader:
         return Reader(split.content)
@@ -275,7 +274,7 @@ class TestWithoutSplits:
         assert task.epoch(500 + TIMEOUT) == [Idleness(True)]
 
     def test_files_one_after_the_other(self) -> None:
-        task = Source(SequentialSourceOperator(Lists(), IDLING)).assign(a=[10, None], b=[20])
+        task = Source(SourceOperator(Lists(sequential=True), IDLING)).assign(a=[10, None], b=[20])
         assert task.epoch(0)[-1] == Watermark(19)
         assert task.epoch(TIMEOUT) == [Idleness(True)]
         task.put("b", 30)
@@ -285,10 +284,10 @@ class TestWithoutSplits:
 class TestWaiting:
     """Splits that wait for others, too far ahead as they are, are not idle."""
 
-    @pytest.mark.parametrize("kind", [SourceOperator, SequentialSourceOperator])
-    def test_a_waiting_split_is_not_idle_and_wants_no_epochs_all_the_time(self, kind: Any) -> None:
+    @pytest.mark.parametrize("sequential", [False, True])
+    def test_a_waiting_split_is_not_idle_and_wants_no_epochs_all_the_time(self, sequential: bool) -> None:
         strategy = IDLING.with_watermark_alignment("g", Duration.of_millis(10))
-        task = Source(kind(Lists(), strategy)).assign(a=[1, 1000, 2000])
+        task = Source(SourceOperator(Lists(sequential), strategy)).assign(a=[1, 1000, 2000])
         task.head.align_to(500)
         assert 1000 in task.epoch(0)
         assert task.head.progress().waiting == 999  # type: ignore[union-attr]

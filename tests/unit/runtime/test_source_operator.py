@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from flintstream.common.time import Duration
 from flintstream.common.watermark_strategy import WatermarkGenerator, WatermarkStrategy
 from flintstream.runtime.batch import MAX_WATERMARK, Batch
 from flintstream.runtime.context import JobInfo
@@ -17,7 +18,7 @@ from flintstream.runtime.operators import source as source_module
 from flintstream.runtime.operators.source import SourceOperator
 from flintstream.runtime.services import SlotServices
 from flintstream.runtime.slot.task import Task
-from flintstream.runtime.source import Split, SplitReader, SplitSource
+from flintstream.runtime.source import SourceError, SourceReader, Split, SplitReader, SplitRecords, SplitSource
 from flintstream.testing import Record, Watermark
 from flintstream.testing.recording import RecordingOutput
 
@@ -229,12 +230,10 @@ class TestPolling:
         assert source.epoch() == [1, 2, Watermark(MAX_WATERMARK)]
 
     def test_all_splits_are_looked_at(self) -> None:
-        source = Source(Lists(ends=False, due=None)).assign(a=[1], b=[2])
-        source.head.poll()
-        assert {name: split.ahead is not None for name, split in source.head._open.items()} == {
-            "a": True,
-            "b": True,
-        }
+        source = Source(Lists(ends=False, due=None)).assign(a=[], b=[2])
+        assert source.head.poll()
+        assert source.head.positions == {"a": 0, "b": 0}
+        assert source.epoch() == [2]
 
     def test_due_times(self) -> None:
         lists = Lists(ends=False, due=1e12)
@@ -348,3 +347,127 @@ class TestWatermarks:
             source.epoch()
         fault = caught.value.fault
         assert (fault.operator, fault.subtask, fault.record) == ("Source: Lists", 0, "0")
+
+
+class Consumer(SourceReader):
+    """Reads all its splits at once, as a consumer of many partitions does: what has come is a list of (split, value)."""
+
+    def __init__(self) -> None:
+        self.arrived: list[tuple[str, int]] = []
+        self.offsets: dict[str, int] = {}
+        self.committed: list[dict[str, int]] = []
+        self.room: Mapping[str, int] = {}
+        self.closed = 0
+
+    def add_splits(self, splits: Sequence[tuple[Split, Any]]) -> None:
+        for split, position in splits:
+            self.offsets[split.split_id] = position or 0
+
+    def poll(self, limit: int) -> list[SplitRecords]:
+        taken, self.arrived = self.arrived[:limit], self.arrived[limit:]
+        blocks = []
+        for split_id in dict.fromkeys(split_id for split_id, _ in taken):
+            values = [value for each, value in taken if each == split_id]
+            self.offsets[split_id] += len(values)
+            finished = values[-1] < 0
+            if finished:
+                del self.offsets[split_id]
+            blocks.append(SplitRecords(split_id, values, [abs(value) for value in values], finished))
+        return blocks
+
+    def snapshot(self) -> dict[str, int]:
+        return self.offsets
+
+    def notify_checkpoint_complete(self, positions: Mapping[str, Any]) -> None:
+        self.committed.append(dict(positions))
+
+    def next_due(self) -> float | None:
+        return None
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Topic(SplitSource):
+    def __init__(self, consumer: SourceReader) -> None:
+        self.consumer = consumer
+
+    def create_source_reader(self, runtime_context: Any) -> SourceReader:
+        assert runtime_context.get_index_of_this_subtask() == 0
+        return self.consumer
+
+
+class TestOneReaderForAllSplits:
+    def source(self, strategy: WatermarkStrategy | None = None) -> tuple[Consumer, Source]:
+        consumer = Consumer()
+        return consumer, Source(Topic(consumer), strategy).assign(a=[], b=[], c=[])
+
+    def test_records_of_several_splits_at_once_with_a_watermark_each(self) -> None:
+        consumer, source = self.source(WatermarkStrategy.for_monotonous_timestamps())
+        consumer.arrived = [("a", 10), ("b", 4), ("a", 11)]
+        assert source.epoch() == [Record(10, 10), Record(11, 11), Record(4, 4)], "c holds the watermark"
+        consumer.arrived = [("c", 20)]
+        assert source.epoch() == [Record(20, 20), Watermark(3)]
+        assert source.head.positions == {"a": 2, "b": 1, "c": 1}
+
+    def test_a_split_that_ends_is_forgotten_and_holds_nothing_back(self) -> None:
+        consumer, source = self.source(WatermarkStrategy.for_monotonous_timestamps())
+        consumer.arrived = [("a", 10), ("b", -4), ("c", 20)]
+        assert source.epoch()[-1] == Watermark(9)
+        assert source.head.positions == {"a": 1, "c": 1}
+        consumer.arrived = [("b", 5)]
+        consumer.offsets["b"] = 0
+        with pytest.raises(
+            SourceError, match=r"Consumer.poll gave split 'b', which it has not got or which has finished"
+        ):
+            source.epoch()
+
+    def test_what_is_fetched_between_epochs_is_not_in_the_positions(self) -> None:
+        consumer, source = self.source()
+        assert not source.head.poll()
+        consumer.arrived = [("a", 1), ("b", 2)]
+        assert source.head.poll()
+        assert source.head.positions == {"a": 0, "b": 0, "c": 0}
+        assert [record.value for record in source.epoch()] == [1, 2]
+        assert source.head.positions == {"a": 1, "b": 1, "c": 0}
+
+    def test_positions_are_committed_once_their_checkpoint_is_complete(self) -> None:
+        consumer, source = self.source()
+        for checkpoint_id in (1, 2, 3):
+            consumer.arrived = [("a", checkpoint_id)]
+            source.epoch()
+            source.task.snapshot(checkpoint_id, 0)
+        source.task.notify_checkpoint_aborted(2)
+        assert consumer.committed == []
+        for checkpoint_id in (1, 2, 3):
+            source.task.notify_checkpoint_complete(checkpoint_id)
+        assert consumer.committed == [{"a": 1, "b": 0, "c": 0}, {"a": 3, "b": 0, "c": 0}]
+
+    def test_a_reader_that_forgets_a_split_is_told_so(self) -> None:
+        consumer, source = self.source()
+        del consumer.offsets["b"]
+        with pytest.raises(SourceError, match=r"Consumer.snapshot\(\) has no position of split 'b'"):
+            _ = source.head.positions
+
+    def test_alignment_needs_a_reader_that_knows_it(self) -> None:
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment("g", Duration.of_millis(10))
+        with pytest.raises(NotImplementedError, match=r"Consumer does not define align\(room\)"):
+            self.source(strategy)[1].epoch()
+
+    def test_a_reader_that_keeps_step_is_told_which_splits_may_be_read(self) -> None:
+        class Aligned(Consumer):
+            def align(self, room: Mapping[str, int]) -> None:
+                self.room = room
+
+        consumer = Aligned()
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment("g", Duration.of_millis(10))
+        source = Source(Topic(consumer), strategy).assign(a=[], b=[])
+        consumer.arrived = [("a", 5), ("b", 100)]
+        source.epoch()
+        assert set(consumer.room) == {"a"}
+        assert source.head.progress() == (4, 99)
+
+    def test_it_is_closed_at_the_end(self) -> None:
+        consumer, source = self.source()
+        source.task.close()
+        assert consumer.closed == 1

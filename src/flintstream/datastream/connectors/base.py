@@ -13,7 +13,7 @@ from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.graph.partitioners import StreamPartitioner
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.operators.source import SourceHead, SourceOperator
-from flintstream.runtime.source import SourceError, SplitSource
+from flintstream.runtime.source import SourceError, SourceReader, Split, SplitEnumerator, SplitRecords, SplitSource
 
 if TYPE_CHECKING:
     from flintstream.common.typeinfo import TypeInformation
@@ -26,7 +26,11 @@ __all__ = [
     "Sink",
     "Source",
     "SourceError",
+    "SourceReader",
+    "Split",
     "SplitBasedSource",
+    "SplitEnumerator",
+    "SplitRecords",
     "StreamTransformer",
     "SupportsPreprocessing",
     "get_gateway",
@@ -60,7 +64,8 @@ class JavaFunctionWrapper:
 class Source(JavaFunctionWrapper, ABC, Generic[T_co]):
     """Where records come from; given to `env.from_source`.
 
-    To write your own, inherit from :class:`flintstream.datastream.connectors.source.PythonSource`.
+    To write your own, inherit from :class:`flintstream.datastream.connectors.source.PythonSource`, or from
+    :class:`SplitBasedSource` where one reader reads all splits of a subtask, or where there is more to finding them.
     """
 
     bounded: bool = True
@@ -86,9 +91,26 @@ class Source(JavaFunctionWrapper, ABC, Generic[T_co]):
 
 
 class SplitBasedSource(SplitSource, Source[T_co]):
-    """A source made of splits: it says which splits there are and how one is read."""
+    """A source made of splits: a :class:`SplitEnumerator` on the driver finds them, a :class:`SourceReader` in each subtask
+    reads them.
+
+    Example::
+
+        class Queues(SplitBasedSource):
+            bounded = False
+            discovery_interval = 10.0
+
+            def create_enumerator(self, parallelism):
+                return QueueEnumerator()
+
+            def create_source_reader(self, runtime_context):
+                return QueueReader()
+    """
 
     def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
+        for one, other in (("create_enumerator", "discover"), ("create_source_reader", "create_reader")):
+            if all(getattr(type(self), name) is getattr(SplitSource, name) for name in (one, other)):
+                raise TypeError(f"{type(self).__name__} defines neither {one} nor {other}")
         return SourceOperator(self, watermark_strategy)
 
 

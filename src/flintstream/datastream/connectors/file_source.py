@@ -8,12 +8,9 @@ from typing import Any
 from flintstream.common.arguments import positive
 from flintstream.common.time import Duration
 from flintstream.common.typeinfo import TypeInformation
-from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.connectors.files.formats import BulkFormat, FileFormat, FileSplit, StreamFormat
 from flintstream.connectors.files.paths import absolute, check_exists, find_files
 from flintstream.datastream.connectors.base import SplitBasedSource
-from flintstream.datastream.connectors.operators import SequentialSourceOperator
-from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.source import Split, SplitReader
 
 __all__ = ["FileEnumeratorProvider", "FileSource", "FileSourceBuilder", "FileSplitAssignerProvider"]
@@ -72,6 +69,8 @@ class FileSource(SplitBasedSource):
     is read once, by its path: what is appended to it afterwards is not seen.
     """
 
+    sequential = True
+
     def __init__(
         self,
         file_format: FileFormat,
@@ -104,9 +103,6 @@ class FileSource(SplitBasedSource):
     @property
     def produced_type(self) -> TypeInformation | None:
         return self._format.produced_type
-
-    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
-        return SequentialSourceOperator(self, watermark_strategy)
 
     def discover(self, parallelism: int, known: frozenset[str]) -> Iterable[Split]:
         splits: dict[str, Split] = {}

@@ -9,12 +9,9 @@ from typing import Any
 
 from flintstream.common.type_variables import T_co
 from flintstream.common.typeinfo import TypeInformation
-from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.connectors.base import SplitBasedSource
-from flintstream.datastream.connectors.operators import PolledSourceOperator
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
 from flintstream.runtime.detach import detached
-from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.source import SourceError, Split, SplitReader
 
 __all__ = ["PythonSource"]
@@ -63,7 +60,9 @@ class PythonSource(SplitBasedSource[T_co]):
                         yield offset, message
 
     To find new splits while the job runs, set `discovery_interval` (seconds): `splits` is then called again
-    and again.
+    and again, on a thread of its own. A split is known by its name, and read once: the names of all splits that were
+    ever found are part of each checkpoint. A source with very many is a
+    :class:`~flintstream.datastream.connectors.base.SplitBasedSource` with an enumerator of its own.
     """
 
     type_info: TypeInformation | None = None
@@ -97,9 +96,6 @@ class PythonSource(SplitBasedSource[T_co]):
 
     # --- what the engine calls
     # ---------------------------------------------------------------------------------------
-
-    def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
-        return PolledSourceOperator(self, watermark_strategy)
 
     def discover(self, parallelism: int, known: frozenset[str]) -> Iterable[Split]:
         try:

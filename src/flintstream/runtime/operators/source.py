@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
+from collections import deque
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.time import earliest
 from flintstream.common.types import make_rows
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, Batch
+from flintstream.runtime.faults import user_fault
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.pace import Pace
-from flintstream.runtime.source import AlignedProgress, Split, SplitReader, SplitSource
+from flintstream.runtime.source import AlignedProgress, SourceError, Split, SplitRecords, SplitSource
 from flintstream.runtime.time.generators import TimestampsAndWatermarks
 from flintstream.runtime.time.valve import CombinedWatermark
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from flintstream.common.watermark_strategy import WatermarkAlignment, WatermarkStrategy
 
 READ_RECORDS = 8192
-"""How many records are read from a split at a time."""
+"""How many records are read at a time."""
 PREFETCH_RECORDS = 1024
 
 
@@ -218,16 +221,13 @@ class SparkSourceOperator(SourceHead):
 
 
 class _OpenSplit:
-    """A split that is being read: its reader, its watermark generator, and records fetched ahead."""
+    """A split that is being read: its watermark generator, and how fast it goes on."""
 
-    __slots__ = ("ahead", "position_before", "reader", "split", "stride", "time")
+    __slots__ = ("split_id", "stride", "time")
 
-    def __init__(self, split: Split, reader: SplitReader, time: TimestampsAndWatermarks | None) -> None:
-        self.split = split
-        self.reader = reader
+    def __init__(self, split_id: str, time: TimestampsAndWatermarks | None) -> None:
+        self.split_id = split_id
         self.time = time
-        self.ahead: Batch | None = None
-        self.position_before: Any = None
         self.stride = 0.0
         """By how much a record has moved the watermark of late."""
 
@@ -236,36 +236,9 @@ class _OpenSplit:
         """The watermark that the split has reached."""
         return MIN_WATERMARK if self.time is None else self.time.watermark
 
-    def read(self, limit: int) -> Batch:
-        """The records fetched ahead, or the next ones."""
-        if self.ahead is not None:
-            batch, self.ahead = self.ahead, None
-            return batch
-        return self.reader.read(limit)
-
-    def fetch_ahead(self, limit: int) -> bool:
-        """Looks whether there are records; keeps them for the next epoch."""
-        if self.ahead is None and not self.reader.finished:
-            position = self.reader.position
-            batch = self.reader.read(limit)
-            if batch.values:
-                self.ahead, self.position_before = batch, position
-        # A split that has ended is worth an epoch too: the end is to be told.
-        return self.ahead is not None or self.reader.finished
-
-    @property
-    def done(self) -> bool:
-        """Whether all has been emitted."""
-        return self.ahead is None and self.reader.finished
-
-    @property
-    def position(self) -> Any:
-        """Where to go on after what has been emitted."""
-        return self.reader.position if self.ahead is None else self.position_before
-
 
 class SourceOperator(SourceHead):
-    """Reads the splits that the driver has assigned to this subtask, in turn."""
+    """Reads the splits that the driver has assigned to this subtask."""
 
     def __init__(self, source: SplitSource, watermarks: WatermarkStrategy | None = None) -> None:
         self._source = source
@@ -273,7 +246,15 @@ class SourceOperator(SourceHead):
         self.alignment = None if watermarks is None else watermarks.alignment
 
     def open(self) -> None:
+        self._queue: deque[tuple[Split, Any]] = deque()
+        """Splits that come later, where they are read one after the other."""
         self._open: dict[str, _OpenSplit] = {}
+        self._ahead: list[SplitRecords] = []
+        """What was fetched while no epoch ran."""
+        self._before: Mapping[str, Any] = {}
+        """Where the reader stood before that."""
+        self._stored: dict[int, Mapping[str, Any]] = {}
+        """The positions in checkpoints that are not complete yet."""
         self._splits = SplitWatermarks(self)
         self._complete = False
         self._pace = Pace(READ_RECORDS)
@@ -281,12 +262,30 @@ class SourceOperator(SourceHead):
         self._began_at: int | None = None
         self._left_behind = MIN_WATERMARK
         self._without_splits_since = self.context.services.clock()
+        with self._blame():
+            self._reader = self._source.create_source_reader(self.context.runtime_context)
+
+    @contextmanager
+    def _blame(self) -> Iterator[None]:
+        """Exceptions are the source's."""
+        try:
+            yield
+        except Exception as error:
+            raise user_fault(error, self.context.name, self.context.subtask) from error
 
     def assign(self, splits: list[tuple[Split, Any]]) -> None:
-        for split, position in splits:
-            reader = self._source.create_reader(split, position)
+        self._queue.extend(splits)
+        self._open_next()
+
+    def _open_next(self) -> None:
+        count = len(self._queue) if not self._source.sequential else min(len(self._queue), int(not self._open))
+        if not count:
+            return
+        splits = [self._queue.popleft() for _ in range(count)]
+        self._reader.add_splits(splits)
+        for split, _ in splits:
             timing = None if self._strategy is None else TimestampsAndWatermarks(self._strategy, self.context)
-            self._open[split.split_id] = _OpenSplit(split, reader, timing)
+            self._open[split.split_id] = _OpenSplit(split.split_id, timing)
             self._splits.add(split.split_id)
 
     def no_more_splits(self) -> None:
@@ -294,86 +293,93 @@ class SourceOperator(SourceHead):
 
     @property
     def exhausted(self) -> bool:
-        return self._complete and not self._open
+        return self._complete and not self._open and not self._queue
 
     @property
     def positions(self) -> dict[str, Any]:
-        return {split_id: split.position for split_id, split in self._open.items()}
+        positions = {} if not self._open else self._before if self._ahead else self._reader.snapshot()
+        if missing := self._open.keys() - positions.keys():
+            reader = type(self._reader).__name__
+            raise SourceError(f"{reader}.snapshot() has no position of split {min(missing)!r}, which has not finished")
+        open_splits = {split_id: positions[split_id] for split_id in self._open}
+        return open_splits | {split.split_id: position for split, position in self._queue}
 
     def read_epoch(self, limit: int) -> None:
-        waiting = list(self._open.values())
-        empty: set[str] = set()
-        while limit > 0 and (waiting := [split for split in waiting if not self._must_wait(split)]):
-            still: list[_OpenSplit] = []
-            for split in waiting:
-                batch = self._read(split, limit)
-                # To the end of the line: what this epoch's limit leaves out comes first in the next.
-                self._open[split.split.split_id] = self._open.pop(split.split.split_id)
-                if batch.values:
-                    limit -= len(batch.values)
-                    still.append(split)
-                else:
-                    empty.add(split.split.split_id)
-                if split.done:
-                    self._drop(split)
-                    if still and still[-1] is split:
-                        still.pop()
-                if limit <= 0 or time.monotonic() >= self.deadline:
-                    limit = 0
-                    break
-            waiting = still
-        self._note_activity(empty)
-
-    def _read(self, split: _OpenSplit, limit: int) -> Batch:
-        """Reads from a split and emits what it gave, a little at a time where that is slow."""
-        self._pace.begin()
-        batch = split.read(min(self._pace.size, limit, self._room(split)))
-        if batch.values:
-            before = split.watermark
-            self._emit(split, batch)
-            split.stride = (split.watermark - before) / len(batch.values)
-        self._pace.end(len(batch.values))
-        return batch
-
-    def _note_activity(self, empty: set[str]) -> None:
-        """Only a split that was asked and had nothing can be idle, not one that waits or was left out."""
+        looked: set[str] = set()
+        while limit > 0 and (self._ahead or self._may_read()):
+            self._pace.begin()
+            blocks = self._next_blocks(min(self._pace.size, limit))
+            if not blocks:
+                # Nothing anywhere: all that may be read was looked at.
+                looked.update(split.split_id for split in self._ready())
+                break
+            read = sum(self._take(block, looked) for block in blocks)
+            self._pace.end(read)
+            limit -= read
+            if time.monotonic() >= self.deadline:
+                break
         for split_id, split in self._open.items():
+            # Only a split that was asked and had nothing can be idle, not one that waits or was left out.
             if split.time is not None:
-                if split_id in empty:
-                    split.time.look()
-                else:
-                    split.time.stay_active()
+                (split.time.look if split_id in looked else split.time.stay_active)()
+
+    def _next_blocks(self, limit: int) -> Sequence[SplitRecords]:
+        """What was fetched ahead, or what comes next; nothing if no split has records or has ended."""
+        if self._ahead:
+            blocks, self._ahead = self._ahead, []
+            return blocks
+        blocks = list(self._reader.poll(limit))
+        return blocks if any(block.values or block.finished for block in blocks) else []
+
+    def _take(self, block: SplitRecords, looked: set[str]) -> int:
+        """Emits what a split has given; returns how many records."""
+        split = self._open.get(block.split_id)
+        if split is None:
+            reader = type(self._reader).__name__
+            raise SourceError(
+                f"{reader}.poll gave split {block.split_id!r}, which it has not got or which has finished"
+            )
+        count = len(block.values)
+        if count:
+            before = split.watermark
+            self._emit(split, Batch(block.values, block.timestamps))
+            split.stride = (split.watermark - before) / count
+        else:
+            looked.add(block.split_id)
+        if block.finished:
+            self._drop(split)
+            self._open_next()
+        return count
 
     def has_data(self) -> bool:
-        now = time.time()
-        for split in self._ready():
-            if split.ahead is not None or split.reader.finished:
-                return True
-            due = split.reader.next_due()
-            if due is not None and due <= now:
-                return True
-        return False
+        if self._ahead:
+            return True
+        due = self._reader.next_due() if self._may_read() else None
+        return due is not None and due <= time.time()
 
     @property
     def wants_polling(self) -> bool:
-        return any(split.reader.next_due() is None for split in self._ready())
+        return self._may_read() and self._reader.next_due() is None
 
     def poll(self) -> bool:
-        # No more than one step takes: what is fetched is emitted in one.
-        limit = min(PREFETCH_RECORDS, self._pace.size)
-        waiting = [split for split in self._ready() if split.reader.next_due() is None]
-        return any([split.fetch_ahead(min(limit, self._room(split))) for split in waiting])
+        if not self._ahead and self._may_read():
+            before = dict(self._reader.snapshot())
+            # No more than one step takes: what is fetched is emitted in one.
+            self._ahead = list(self._next_blocks(min(PREFETCH_RECORDS, self._pace.size)))
+            self._before = before
+        return bool(self._ahead)
 
     def next_due(self) -> float | None:
         idle_dues = [split.time.idle_due for split in self._open.values() if split.time is not None]
-        return earliest([self._idle_due, *idle_dues, *(split.reader.next_due() for split in self._ready())])
+        return earliest([self._idle_due, *idle_dues, self._reader.next_due() if self._may_read() else None])
 
     def end_epoch(self) -> None:
         # What the last split had reached counts once it is clear that its end was not the end of the source.
         self._splits.reach(self._left_behind)
-        for split_id, split in self._open.items():
+        # Where several fall idle at once, the one that is furthest does so last: those behind it hold nothing back.
+        for split in sorted(self._open.values(), key=lambda split: split.watermark):
             if split.time is not None:
-                self._splits.round_off(split_id, split.time)
+                self._splits.round_off(split.split_id, split.time)
         due = self._idle_due
         if due is not None and due * 1000 <= self.context.services.clock():
             self._splits.rest()
@@ -387,26 +393,44 @@ class SourceOperator(SourceHead):
         return (self._without_splits_since + timeout) / 1000
 
     def close(self) -> None:
-        for split in getattr(self, "_open", {}).values():
-            split.reader.close()
+        reader = getattr(self, "_reader", None)
+        if reader is not None:
+            self._open.clear()  # So that a report of the closed task asks the reader nothing.
+            with self._blame():
+                reader.close()
 
     def _emit(self, split: _OpenSplit, batch: Batch) -> None:
         if split.time is None:
             self.output.emit(batch)
             return
-        self._splits.emit(split.split.split_id, split.time, batch)
+        self._splits.emit(split.split_id, split.time, batch)
         if self.alignment is not None:
             # Now, so that the split waits as soon as it is ahead.
-            self._splits.advance(split.split.split_id, split.time, split.time.periodic())
+            self._splits.advance(split.split_id, split.time, split.time.periodic())
 
     def _drop(self, split: _OpenSplit) -> None:
-        split.reader.close()
-        del self._open[split.split.split_id]
-        self._splits.remove(split.split.split_id)
+        del self._open[split.split_id]
+        self._splits.remove(split.split_id)
         self._without_splits_since = self.context.services.clock()
         if split.time is not None and not self._open:
             split.time.periodic()
             self._left_behind = max(self._left_behind, split.time.watermark)
+
+    # --- checkpoints ---
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
+        with self._blame():
+            self._stored[checkpoint_id] = self.positions
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        positions = self._stored.get(checkpoint_id)
+        self._stored = {each: stored for each, stored in self._stored.items() if each > checkpoint_id}
+        if positions is not None:
+            with self._blame():
+                self._reader.notify_checkpoint_complete(positions)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._stored.pop(checkpoint_id, None)
 
     # --- keeping step with others ---
 
@@ -418,6 +442,14 @@ class SourceOperator(SourceHead):
             return None
         waiting = [split.watermark for split in self._open.values() if self._must_wait(split)]
         return AlignedProgress(self._slowest(), min(waiting, default=None))
+
+    def _may_read(self) -> bool:
+        """Whether there is a split that need not wait; tells the reader which those are."""
+        if self.alignment is not None and self._open:
+            room = {split.split_id: self._room(split, self.alignment) for split in self._ready()}
+            self._reader.align(room)
+            return bool(room)
+        return bool(self._open)
 
     def _ready(self) -> list[_OpenSplit]:
         return [split for split in self._open.values() if not self._must_wait(split)]
@@ -438,13 +470,11 @@ class SourceOperator(SourceHead):
         others = self._began_at + alignment.max_drift if self._aligned_to is None else self._aligned_to
         return min(here + alignment.max_drift, others)
 
-    def _room(self, split: _OpenSplit) -> int:
+    def _room(self, split: _OpenSplit, alignment: WatermarkAlignment) -> int:
         """How many records a split may give before it is too far ahead, judged by what its last ones did."""
-        if self.alignment is None:
-            return READ_RECORDS
         if split.watermark == MIN_WATERMARK or split.stride > 1e15:
             return 1
-        room = (self._furthest(split, self.alignment) - split.watermark) / max(split.stride, 1e-3)
+        room = (self._furthest(split, alignment) - split.watermark) / max(split.stride, 1e-3)
         return 1 + int(min(READ_RECORDS, max(0.0, room)))
 
     def _slowest(self) -> int | None:
