@@ -12,6 +12,7 @@ from tests.waiting import wait_until
 
 from flintstream.common import Configuration, JobStatus, RestartStrategies, Types, WatermarkStrategy
 from flintstream.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment
+from flintstream.datastream.connectors.base import SourceReader, Split, SplitBasedSource, SplitEnumerator, SplitRecords
 from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 from flintstream.datastream.connectors.spark import SparkDataFrameSource, SparkSink
 from flintstream.datastream.functions import CheckpointedFunction, SinkFunction, SourceFunction
@@ -203,6 +204,90 @@ def test_a_stopped_job_goes_on_at_other_parallelisms_with_changed_code(tmp_path)
     options["execution__state_recovery__ignore_unclaimed_state"] = "true"
     seen += Collecting(build(environment(parallelism=3, **options), last, extra=True)).rest()
     assert seen == counts(last)
+
+
+DAYS, DAY = 8, 250
+
+
+class DayEnumerator(SplitEnumerator):
+    """Finds a day at a time."""
+
+    def __init__(self):
+        self.found = 0
+
+    def discover(self):
+        self.found += 1
+        self.no_more_splits = self.found == DAYS
+        return [Split(f"day {self.found}", self.found - 1)]
+
+    def snapshot(self):
+        return self.found
+
+    def restore(self, state):
+        self.found = state
+
+
+class DayReader(SourceReader):
+    """Reads all days of a subtask in turn, and notes how far completed checkpoints have them."""
+
+    def __init__(self, notes: Path):
+        self.notes = notes
+        self.days = {}
+
+    def add_splits(self, splits):
+        for split, position in splits:
+            self.days[split.split_id] = split.content, position or 0
+
+    def poll(self, limit):
+        if not self.days:
+            return []
+        split_id = next(iter(self.days))
+        day, start = self.days.pop(split_id)
+        end = min(start + limit, DAY)
+        if end < DAY:
+            self.days[split_id] = day, end
+        return [SplitRecords(split_id, [day * DAY + n + 1 for n in range(start, end)], finished=end == DAY)]
+
+    def snapshot(self):
+        return {split_id: offset for split_id, (_, offset) in self.days.items()}
+
+    def notify_checkpoint_complete(self, positions):
+        for split_id, offset in positions.items():
+            (self.notes / split_id).write_text(str(offset))
+
+
+class Days(SplitBasedSource):
+    """Numbers, a range a day."""
+
+    discovery_interval = 0.2
+
+    def __init__(self, notes: Path):
+        self.notes = notes
+
+    def create_enumerator(self, parallelism):
+        return DayEnumerator()
+
+    def create_source_reader(self, runtime_context):
+        return DayReader(self.notes)
+
+
+def test_splits_found_while_the_job_runs_are_read_once_over_a_failure_and_at_another_parallelism(tmp_path):
+    def counted(**options):
+        stream = (
+            environment(**options).from_source(Days(tmp_path), WatermarkStrategy.no_watermarks(), "days").uid("days")
+        )
+        tripped = stream.map(slow).uid("slow").map(Trip(DAY + 5, tmp_path)).uid("trip")
+        return tripped.key_by(lambda value: value % KEYS).process(Count()).uid("count")
+
+    first = Collecting(counted(parallelism=2)).take(2 * DAY)
+    savepoint = first.client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    seen = first.rest()
+    assert 0 < sum(seen.values()) < DAYS * DAY
+    assert (tmp_path / f"tripped-{DAY + 5}").exists()
+    noted = {path.name: int(path.read_text()) for path in tmp_path.glob("day *")}
+    assert noted and all(0 <= offset < DAY for offset in noted.values())
+    seen += Collecting(counted(parallelism=3, execution__state_recovery__path=savepoint)).rest()
+    assert seen == counts(DAYS * DAY)
 
 
 def test_a_job_that_signs_restores_only_what_was_signed_with_its_key(tmp_path):

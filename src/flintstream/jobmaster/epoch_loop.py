@@ -83,8 +83,7 @@ class EpochLoop:
         self._job.deliveries.release(self.number)
 
     def _next_due(self) -> float | None:
-        with self._slots.waiting("looking for splits"):
-            return earliest([monotonic_due(self._slots_due), *(source.next_due() for source in self._sources.values())])
+        return earliest([monotonic_due(self._slots_due), *(source.next_due() for source in self._sources.values())])
 
     # --- one epoch ---
 

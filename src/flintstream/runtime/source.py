@@ -179,7 +179,7 @@ class SplitSource:
     """Whether a subtask reads its splits one after the other; the watermark is then that of the split at hand."""
 
     def create_enumerator(self, parallelism: int) -> SplitEnumerator:
-        """What finds the splits, for so many subtasks. Called on the driver."""
+        """What finds the splits, for so many subtasks. Called on the driver; connecting is for the enumerator's `start`."""
         return _NamedSplits(self, parallelism)
 
     def create_source_reader(self, runtime_context: RuntimeContext) -> SourceReader:
