@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from flintstream.common.pickling import dumps
 from flintstream.jobmaster.enumeration import Enumeration
 from flintstream.runtime.slot.protocol import SourceWork, VertexReport
 from flintstream.runtime.source import Split, SplitSource
@@ -85,6 +86,7 @@ class SplitCoordinator(SourceCoordinator):
         self._state: bytes | None = None
         """The enumerator's, pickled, as it was when it had found all that is here."""
         self._complete = False
+        self._bounded = source.bounded
         self._enumeration = Enumeration(name, source, parallelism, on_data)
 
     def start(self) -> None:
@@ -96,7 +98,10 @@ class SplitCoordinator(SourceCoordinator):
         return {"left": left, "enumerator": self._state, "complete": self._complete}
 
     def resume(self, position: dict[str, Any]) -> None:
-        self._state, self._complete = position["enumerator"], position["complete"]
+        if "known" in position:  # Stored before sources had enumerators: by the names of all splits.
+            self._state, self._complete = dumps(position["known"]), self._bounded
+        else:
+            self._state, self._complete = position["enumerator"], position["complete"]
         self._splits = {split_id: split for split_id, (split, _) in position["left"].items()}
         self._unassigned = list(self._splits.values())
         self.positions = {split_id: place for split_id, (_, place) in position["left"].items()}
@@ -132,7 +137,8 @@ class SplitCoordinator(SourceCoordinator):
 
     def _take_found(self) -> None:
         for found in self._enumeration.found():
-            new = [split for split in found.splits if split.split_id not in self._splits]
-            self._splits.update((split.split_id, split) for split in new)
-            self._unassigned += new
+            for split in found.splits:
+                if split.split_id not in self._splits:
+                    self._splits[split.split_id] = split
+                    self._unassigned.append(split)
             self._state, self._complete = found.state, found.complete

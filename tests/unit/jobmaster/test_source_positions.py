@@ -121,6 +121,33 @@ def test_a_position_is_the_same_before_and_after_it_was_resumed():
             assert pickle.loads(again.position()) == pickle.loads(reading.position())
 
 
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_position_stored_before_there_were_enumerators_is_read(watched):
+    source = Files({"done": 2, "begun": 3, "waiting": 1}, watched)
+    left = {
+        "begun": (Split("begun", "content of begun"), 2),
+        "waiting": (Split("waiting", "content of waiting"), None),
+    }
+    position = dumps({"left": left, "known": ["done", "begun", "waiting"]})
+    source.records["came since"] = 1
+    with Reading(source, 2, position) as reading:
+        for _ in range(3):
+            reading.epoch()
+    assert sorted(reading.read) == [("begun", 2), *[("came since", 0)] * watched, ("waiting", 0)]
+    assert reading.complete != watched
+
+
+def test_a_split_that_a_discovery_names_twice_is_dealt_once():
+    class Twice(Files):
+        def discover(self, parallelism: int, known: frozenset[str]) -> Iterable[Split]:
+            return [*super().discover(parallelism, known)] * 2
+
+    with Reading(Twice({"a": 2}), 2) as reading:
+        for _ in range(3):
+            reading.epoch()
+    assert reading.read == [("a", 0), ("a", 1)]
+
+
 def test_files_left_are_dealt_to_all_subtasks_of_the_next_run():
     source = Files(dict.fromkeys("abcdef", 10))
     with Reading(source, 1) as reading:
