@@ -1,4 +1,4 @@
-"""Servers that the tests of connectors talk to: the machine's own programs, or those of Debian's packages."""
+"""Servers that the tests of connectors talk to: the machine's own programs, those of Debian's packages, or jars."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TypeVar
 
 import pytest
 
+from .availability import NotAvailable
 from .databases import Database
-from .debian import NotAvailable
+from .kafka import KafkaServer
 from .mariadb import MariaDbServer
 from .postgres import PostgresServer
-from .servers import DatabaseServer
+from .servers import Server
 
-_Server = TypeVar("_Server", bound=DatabaseServer)
+_Server = TypeVar("_Server", bound=Server)
 
 
 def running(kind: type[_Server], config: pytest.Config) -> Iterator[_Server]:
@@ -40,6 +41,12 @@ def postgres(pytestconfig: pytest.Config) -> Iterator[PostgresServer]:
 def mariadb(pytestconfig: pytest.Config) -> Iterator[MariaDbServer]:
     """A MariaDB server."""
     yield from running(MariaDbServer, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def kafka(pytestconfig: pytest.Config) -> Iterator[KafkaServer]:
+    """A Kafka broker."""
+    yield from running(KafkaServer, pytestconfig)
 
 
 @pytest.fixture

@@ -7,12 +7,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from .availability import NotAvailable
+
 _STATUS = Path("/var/lib/dpkg/status")
 _SECONDS = 100
-
-
-class NotAvailable(Exception):
-    """A program cannot be had on this machine; the message says why."""
 
 
 def unpack(package: str, cache: Path, directory: Path, without: tuple[str, ...] = (), status: Path = _STATUS) -> None:

@@ -20,11 +20,6 @@ class PostgresServer(DatabaseServer):
     not_needed = ("libllvm", "libz3", "perl", "libperl", "locales", "libc-l10n")
     stop_signal = signal.SIGINT
 
-    def restart(self, crash: bool = False, **settings: str) -> None:
-        """Stops and starts the server; `settings` hold for this start only."""
-        self.stop(crash)
-        self.start(**settings)
-
     @property
     def url(self) -> str:
         """The JDBC URL of the database."""

@@ -1,4 +1,4 @@
-"""A database server of the tests' own: its program, its directory, its process."""
+"""A server of the tests' own: its program, its directory, its process."""
 
 from __future__ import annotations
 
@@ -11,27 +11,32 @@ import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .debian import NotAvailable, library_path, unpack
+from .availability import NotAvailable
+from .debian import library_path, unpack
 
 _SECONDS = 120
 
 
-class DatabaseServer(ABC):
-    """A server in a temporary directory, on a free port. It starts with the object and ends with `close`."""
+class Server(ABC):
+    """A server in a temporary directory, on a free port of this machine. It starts with the object and ends with `close`."""
 
     package: str
-    """The Debian package that has it."""
-    not_needed: tuple[str, ...]
-    """How the names of packages start that it runs without."""
+    """What it is installed from."""
     stop_signal = signal.SIGTERM
     """What stops it soon, clients or not."""
+    crash_signal = signal.SIGKILL
+    """What ends it as a loss of power would. It gets it as well when these tests are killed."""
+    refuses_root = False
+    """Whether it does not run as root."""
 
     def __init__(self, cache: Path) -> None:
-        self.port = _free_port()
-        self._account = _account()
+        self.port = free_port()
+        self._account = _account() if self.refuses_root else {}
         self._directory = Path(tempfile.mkdtemp(prefix="flint-server-"))
         self._give_away(self._directory)
         self._environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
@@ -50,7 +55,7 @@ class DatabaseServer(ABC):
         """Starts the server; `settings` hold for this start only."""
         with open(self._directory / "log", "ab") as log:
             self._process = subprocess.Popen(
-                [*_ends_with_parent(), *map(str, self._command(settings))],
+                [*self._ends_with_parent(), *map(str, self._command(settings))],
                 stdout=log,
                 stderr=log,
                 cwd=self._directory,
@@ -60,7 +65,7 @@ class DatabaseServer(ABC):
         deadline = time.monotonic() + _SECONDS
         while True:
             try:
-                self.connect().close()
+                self._probe()
                 return
             except Exception as error:
                 if time.monotonic() > deadline or self._process.poll() is not None:
@@ -71,27 +76,45 @@ class DatabaseServer(ABC):
         """Stops the server; with `crash` as a loss of power would, so that it has to recover."""
         process, self._process = self._process, None
         if process is not None:
-            process.send_signal(signal.SIGQUIT if crash else self.stop_signal)
+            process.send_signal(self.crash_signal if crash else self.stop_signal)
+            process.send_signal(signal.SIGCONT)
             try:
                 process.wait(_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
 
+    def restart(self, crash: bool = False, **settings: str) -> None:
+        """Stops and starts the server, on the same port with the same data; `settings` hold for this start only."""
+        self.stop(crash)
+        self.start(**settings)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Holds the server's process: connections stay, and nothing is answered."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
     def close(self) -> None:
         """Stops the server and removes its files."""
         self.stop(crash=True)
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    @abstractmethod
-    def connect(self) -> Any:
-        """A connection of the test, which commits each statement."""
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        assert self._process is not None
+        return self._process.pid
 
     # --- what servers differ in ---
 
     @abstractmethod
-    def _programs(self, root: Path) -> Path | None:
-        """The directory below which the server's programs are, if they are there."""
+    def _find_programs(self, cache: Path) -> None:
+        """Finds what the server is started with, or downloads it into a cache."""
 
     @abstractmethod
     def _create(self) -> None:
@@ -101,22 +124,15 @@ class DatabaseServer(ABC):
     def _command(self, settings: dict[str, str]) -> list[Any]:
         """What starts the server."""
 
+    @abstractmethod
+    def _probe(self) -> None:
+        """Raises an error while the server does not answer yet."""
+
     # --- what they share ---
 
     @property
     def _data(self) -> Path:
         return self._directory / "data"
-
-    def _find_programs(self, cache: Path) -> None:
-        found = self._programs(Path("/"))
-        if found is None:
-            unpacked = self._directory / "unpacked"
-            unpack(self.package, cache / self.package, unpacked, self.not_needed)
-            self._environment["LD_LIBRARY_PATH"] = library_path(unpacked)
-            found = self._programs(unpacked)
-        if found is None:
-            raise NotAvailable(f"Debian's package {self.package} lacks the server")
-        self._found = found
 
     def _run(self, *command: Any) -> None:
         """Runs a program of the server to its end."""
@@ -140,6 +156,49 @@ class DatabaseServer(ABC):
         log = self._directory / "log"
         return log.read_text(errors="replace")[-2000:] if log.exists() else ""
 
+    def _ends_with_parent(self) -> list[str]:
+        """What starts a program so that it ends when these tests are killed."""
+        name = self.crash_signal.name.removeprefix("SIG")
+        return ["setpriv", "--pdeathsig", name] if shutil.which("setpriv") else []
+
+
+class DatabaseServer(Server):
+    """A server that the machine has, or else one of Debian's packages."""
+
+    not_needed: tuple[str, ...]
+    """How the names of packages start that it runs without."""
+    crash_signal = signal.SIGQUIT
+    refuses_root = True
+
+    @abstractmethod
+    def connect(self) -> Any:
+        """A connection of the test, which commits each statement."""
+
+    @abstractmethod
+    def _programs(self, root: Path) -> Path | None:
+        """The directory below which the server's programs are, if they are there."""
+
+    def _probe(self) -> None:
+        self.connect().close()
+
+    def _find_programs(self, cache: Path) -> None:
+        found = self._programs(Path("/"))
+        if found is None:
+            unpacked = self._directory / "unpacked"
+            unpack(self.package, cache / self.package, unpacked, self.not_needed)
+            self._environment["LD_LIBRARY_PATH"] = library_path(unpacked)
+            found = self._programs(unpacked)
+        if found is None:
+            raise NotAvailable(f"Debian's package {self.package} lacks the server")
+        self._found = found
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
 
 def _account() -> dict[str, Any]:
     """The account that a server runs under: not root, which servers refuse."""
@@ -147,14 +206,3 @@ def _account() -> dict[str, Any]:
         return {}
     found = pwd.getpwnam("nobody")
     return {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": []}
-
-
-def _ends_with_parent() -> list[str]:
-    """What starts a program so that it ends when these tests are killed."""
-    return ["setpriv", "--pdeathsig", "QUIT"] if shutil.which("setpriv") else []
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
