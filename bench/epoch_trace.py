@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from unittest import mock
 
 from flintstream.jobmaster.job_master import JobMaster
+from flintstream.runtime.slot.messages import BeginEpoch, EndEpoch, Message
 from flintstream.spark.epoch import EpochRunner
 from flintstream.spark.slots import SlotPool
 
@@ -67,11 +68,11 @@ def traced_epochs() -> Iterator[Callable[[Any], list[EpochTrace]]]:
         epochs[-1]["planned"] = time.time()
         return planned
 
-    def traced_call(self: SlotPool, name: str, *args: Any, **kwargs: Any) -> list[Any]:
-        if name == "begin_epoch":
+    def traced_call(self: SlotPool, message: Message[Any], *args: Any, **kwargs: Any) -> list[Any]:
+        if isinstance(message, BeginEpoch):
             epochs.append({"begun": time.time()})
-        replies = call_all(self, name, *args, **kwargs)
-        if name == "end_epoch":
+        replies = call_all(self, message, *args, **kwargs)
+        if isinstance(message, EndEpoch):
             epochs[-1]["ended"] = time.time()
         return replies
 

@@ -277,7 +277,7 @@ def _wrapped(original: Callable[..., Any], point: str, strikes: Strikes) -> Call
         if point == "run":
             strikes.watch_the_clock()
         if point == "call":
-            name = CALLS.get(arguments[2])
+            name = CALLS.get(arguments[2].name)
         if name is None:
             return original(*arguments, **named)
         strikes.reach(f"before {name}", arguments)

@@ -19,6 +19,7 @@ from flintstream.runtime.checkpoint.pieces import RestoredOperators
 from flintstream.runtime.checkpoint.reports import SnapshotDone, SnapshotFailed
 from flintstream.runtime.checkpoint.rescaling import share_of
 from flintstream.runtime.faults import Fault, engine_fault
+from flintstream.runtime.slot.messages import Close, Deploy
 from flintstream.runtime.slot.user_code import pickle_operators
 from flintstream.spark.encryption import is_encrypted
 from flintstream.spark.epoch import EpochRunner
@@ -106,14 +107,13 @@ class JobAttempt:
         hosted_by = self._job.deployment.hosted_by
         if restored is not None:
             self._job.check_lease()  # Sinks that are opened commit what waited in the checkpoint.
-        self._slots.call_all(
-            "deploy",
-            lambda slot: {
-                "job": info,
-                "user_code": user_code,
-                "operators": pickle_operators(hosted_by(slot)),
-                "restored": None if restored is None else share_of(restored, hosted_by(slot)),
-            },
+        self._slots.deploy(
+            lambda slot: Deploy(
+                info,
+                user_code,
+                pickle_operators(hosted_by(slot)),
+                None if restored is None else share_of(restored, hosted_by(slot)),
+            )
         )
 
     def _start_sources(self, restored: RestoredOperators | None) -> None:
@@ -165,7 +165,7 @@ class JobAttempt:
         if not finished:
             steps.insert(0, self.interrupt)
             # The job's own failure is what counts, and the slots are ended in any case.
-            steps.append(lambda: self.pool.tell_all("close", self._job.settings.slot_timeouts.cancellation))
+            steps.append(lambda: self.pool.tell_all(Close(), self._job.settings.slot_timeouts.cancellation))
         steps.append(self.pool.close)
         # A query that cannot be stopped, say, keeps neither slots alive nor the job from its restart.
         clean_up(steps, f"job {self._job.job_id}: not all of its attempt {self._number} could be ended")

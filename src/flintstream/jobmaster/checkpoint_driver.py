@@ -16,6 +16,7 @@ from flintstream.jobmaster.spark_writers import SparkWriters
 from flintstream.runtime.checkpoint.coordinator import Outcome, Pending
 from flintstream.runtime.checkpoint.lease import LeaseLostError
 from flintstream.runtime.checkpoint.reports import SnapshotFailed
+from flintstream.runtime.slot.messages import CheckpointAborted, CheckpointComplete, TakeSnapshot
 
 
 class CheckpointDriver:
@@ -67,7 +68,7 @@ class CheckpointDriver:
         """Lets sinks commit what a checkpoint contains, or a savepoint with which the job stops; sources learn of their
         `positions` in it."""
         self._job.check_lease()
-        self._slots.call_all("checkpoint_complete", lambda slot: {"checkpoint_id": checkpoint_id})
+        self._slots.call_all(CheckpointComplete(checkpoint_id))
         for operator_id, position in (positions or {}).items():
             self._sources[operator_id].checkpoint_complete(pickle.loads(position))
         self._writers.write_staged(checkpoint_id)
@@ -83,14 +84,9 @@ class CheckpointDriver:
             savepoint_directory,
             stored,
         )
-        arguments = {
-            "checkpoint_id": pending.checkpoint_id,
-            "timestamp": pending.timestamp,
-            "target": pending.target,
-            "savepoint": savepoint_directory is not None,
-        }
+        is_savepoint = savepoint_directory is not None
         try:
-            self._slots.call_all("snapshot", lambda slot: arguments, "taking a snapshot")
+            self._slots.call_all(TakeSnapshot(pending.checkpoint_id, pending.timestamp, pending.target, is_savepoint))
         except CallFailed as error:
             # The state of a slot could not be taken: that is the checkpoint's failure, not yet the job's.
             self._coordinator.decline(SnapshotFailed(-1, pending.checkpoint_id, error.fault))
@@ -106,7 +102,7 @@ class CheckpointDriver:
                 # Also if that fails: the job goes on behind this checkpoint, and what it contains does not come again.
                 self._job.deliveries.release(pending.epoch)
         elif not outcome.completed:
-            self._slots.call_all("checkpoint_aborted", lambda slot: {"checkpoint_id": pending.checkpoint_id})
+            self._slots.call_all(CheckpointAborted(pending.checkpoint_id))
             if not tolerated:
                 raise failed(f"{pending.kind} failed, and no more failures are tolerated: {outcome.error}")
 

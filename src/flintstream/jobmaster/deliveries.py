@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.results import Collector, print_lines
+from flintstream.jobmaster.slot_calls import SlotCalls
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
+from flintstream.runtime.slot.messages import FetchPage, ReleaseSpool
 from flintstream.runtime.slot.protocol import EpochReport
 
 _MOST_HELD_BYTES = 64 << 20
@@ -43,7 +44,7 @@ class Deliveries:
         self,
         epoch: int,
         reports: Sequence[EpochReport],
-        call_slot: Callable[..., Any],
+        slots: SlotCalls,
         passed_over: set[str],
     ) -> None:
         """Fetches what an epoch has left in the slots, page by page, but for the spools that others take."""
@@ -55,10 +56,10 @@ class Deliveries:
                 for number in range(pages):
                     page = first if number == 0 and first is not None else None
                     if page is None:
-                        page = call_slot(slot, "fetch", spool=spool, page=number)
+                        page = slots.call(slot, FetchPage(spool, number))
                     self._deliver(epoch, spool, page)
                 if pages > 1 or first is None:
-                    call_slot(slot, "release", spools=[spool])
+                    slots.call(slot, ReleaseSpool(spool))
 
     def _deliver(self, epoch: int, spool: str, page: bytes) -> None:
         if spool == PRINT_SPOOL:

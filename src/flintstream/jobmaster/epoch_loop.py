@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -15,14 +15,9 @@ from flintstream.jobmaster.sizing import EpochSizer
 from flintstream.jobmaster.slot_calls import SlotCalls
 from flintstream.jobmaster.sources import SourceCoordinator
 from flintstream.jobmaster.spark_writers import SparkWriters
+from flintstream.runtime.slot.messages import BeginEpoch, Close, EndEpoch
 from flintstream.runtime.slot.protocol import EpochReport, VertexReport
-
-
-class EpochTransport(Protocol):
-    """What moves an epoch through the levels."""
-
-    def run(self, epoch: int, readers: Sequence[Any] = ()) -> None:
-        """Runs an epoch to its end."""
+from flintstream.runtime.slot.transport import Transport
 
 
 class BetweenEpochs(Protocol):
@@ -44,7 +39,7 @@ class EpochLoop:
         slots: SlotCalls,
         sources: Mapping[str, SourceCoordinator],
         writers: SparkWriters,
-        transport: EpochTransport,
+        transport: Transport,
     ) -> None:
         self._job = job
         self._slots = slots
@@ -79,7 +74,7 @@ class EpochLoop:
 
     def close(self) -> None:
         """Closes all operators, and takes their last results."""
-        self._take_results(self._slots.call_all("close"))
+        self._take_results(self._slots.call_all(Close()))
         self._job.deliveries.release(self.number)
 
     def _next_due(self) -> float | None:
@@ -115,12 +110,12 @@ class EpochLoop:
             for source in self._sources.values()
         }
         readers = [frame for frame in (source.reader() for source in self._sources.values()) if frame is not None]
-        self._slots.call_all("begin_epoch", lambda slot: {"epoch": self.number, "sources": work})
+        self._slots.call_all(BeginEpoch(self.number, work))
         try:
             self._transport.run(self.number, readers)
         except Exception as error:
             control.raise_cause(error)
-        reports: list[EpochReport] = self._slots.call_all("end_epoch")
+        reports = self._slots.call_all(EndEpoch())
         control.check()
         self._verify(reports)
         self._account(reports, time.perf_counter() - started)
@@ -160,7 +155,7 @@ class EpochLoop:
                     merged[name] = accumulator
         self.accumulators = merged
         self._writers.write_epoch(self.number, reports)
-        self._job.deliveries.take(self.number, reports, self._slots.call, self._writers.spools)
+        self._job.deliveries.take(self.number, reports, self._slots, self._writers.spools)
 
     def _finished(self, reports: list[EpochReport]) -> bool:
         """Whether the job is done: the end of the sources reaches every vertex in the very epoch in which they end."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from flintstream.jobmaster.control import JobControl, JobFailed
 from flintstream.jobmaster.watchdog import Watchdog
 from flintstream.runtime.slot.handshake import SlotAccess
+from flintstream.runtime.slot.messages import Close, Deploy, Message, Result, TakeSnapshot
 from flintstream.spark.slots import SlotError, SlotPool
 
 
@@ -33,27 +34,29 @@ class SlotCalls:
         """While the job's thread waits for slots, or for what they feed."""
         return self._watchdog.waiting(work)
 
-    def call_all(
-        self, name: str, arguments: Callable[[int], dict[str, Any]] | None = None, work: str | None = None
-    ) -> list[Any]:
-        """Calls all slots at once, and gives their replies in the order of the slots."""
-        try:
-            with self._watchdog.waiting(work or f"the call '{name}'", name not in ("deploy", "close")):
-                return self._pool.call_all(name, arguments)
-        except SlotError as error:
-            raise self._cause_of(error) from error
-
-    def call(self, slot: int, name: str, **arguments: Any) -> Any:
+    def call(self, slot: int, message: Message[Result]) -> Result:
         """Calls one slot, and gives its reply."""
-        try:
-            with self._watchdog.waiting(f"the call '{name}'"):
-                return self._pool.call(slot, name, **arguments)
-        except SlotError as error:
-            raise self._cause_of(error) from error
+        with self._calling(type(message)):
+            return self._pool.call(slot, message)
 
-    def _cause_of(self, error: SlotError) -> Exception:
-        """Why a slot has not answered; one that has died is reported a moment after the first call that fails."""
-        if error.fault is not None:
-            return CallFailed(error.fault)
-        self._control.raise_cause(error)
-        return error
+    def call_all(self, message: Message[Result]) -> list[Result]:
+        """Says the same to all slots at once, and gives their replies in the order of the slots."""
+        with self._calling(type(message)):
+            return self._pool.call_all(message)
+
+    def deploy(self, message: Callable[[int], Deploy]) -> None:
+        """Gives each slot its operators."""
+        with self._calling(Deploy):
+            self._pool.call_each(Deploy, message)
+
+    @contextmanager
+    def _calling(self, kind: type[Message[Any]]) -> Iterator[None]:
+        work = "taking a snapshot" if kind is TakeSnapshot else f"the call '{kind.name}'"
+        try:
+            with self._watchdog.waiting(work, delays_checkpoints=kind not in (Deploy, Close)):
+                yield
+        except SlotError as error:
+            if error.fault is not None:
+                raise CallFailed(error.fault) from error
+            # A slot that has died is reported a moment after the first call that fails.
+            self._control.raise_cause(error)

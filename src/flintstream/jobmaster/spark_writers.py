@@ -12,6 +12,7 @@ from flintstream.jobmaster.slot_calls import SlotCalls
 from flintstream.runtime.faults import user_fault
 from flintstream.runtime.operators.committing import Committables
 from flintstream.runtime.operators.sinks import SparkWriterOperator
+from flintstream.runtime.slot.messages import FetchPage, ListStaged, ReleaseSpool
 from flintstream.runtime.slot.protocol import EpochReport
 from flintstream.spark.spool_frame import spool_frame
 
@@ -42,7 +43,7 @@ class SparkWriters:
         """Writes what sinks have put aside for checkpoints that are complete now, each by itself."""
         if not self._writers:
             return
-        staged: list[dict[str, int]] = self._slots.call_all("staged")
+        staged = self._slots.call_all(ListStaged())
         for name, writer in self._writers:
             numbers = {writer.staged_checkpoint(spool) for spools in staged for spool in spools}
             pending: Committables[int] = Committables()
@@ -57,7 +58,7 @@ class SparkWriters:
     def _write(self, name: str, writer: SparkWriterOperator, spool: str, holders: list[int], number: int) -> None:
         """Hands the records of a sink to its function, then lets the slots forget them."""
         assert writer.write is not None
-        first = self._slots.call(holders[0], "fetch", spool=spool, page=0)
+        first = self._slots.call(holders[0], FetchPage(spool, 0))
         frame = spool_frame(self._spark, self._slots.access, spool, writer.input_type, first)
         try:
             with self._slots.waiting(f"the write {number} of a Spark sink"):
@@ -65,4 +66,4 @@ class SparkWriters:
         except Exception as error:
             raise JobFailed(user_fault(error, name).fault) from error
         for slot in holders:
-            self._slots.call(slot, "release", spools=[spool])
+            self._slots.call(slot, ReleaseSpool(spool))

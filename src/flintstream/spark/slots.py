@@ -25,8 +25,19 @@ from flintstream.common.processes import Process
 from flintstream.runtime.faults import Fault, engine_fault
 from flintstream.runtime.slot.connections import Address, hang_up, notice_silence, received
 from flintstream.runtime.slot.handshake import ConnectionListener, SlotAccess
+from flintstream.runtime.slot.messages import (
+    VERSION,
+    DataReady,
+    Look,
+    Message,
+    Registration,
+    Reply,
+    Request,
+    Result,
+    SlotFailed,
+)
 from flintstream.runtime.slot.process import SlotSpec
-from flintstream.runtime.slot.protocol import LOOK, Activity, DataReady, Registration, Reply, Request, SlotFailed
+from flintstream.runtime.slot.protocol import Activity
 from flintstream.runtime.slot.reception import MOST_WAITING
 from flintstream.spark.encryption import new_credentials
 from flintstream.spark.exchange import settle_worker
@@ -49,7 +60,6 @@ _WAIT_SECONDS = 0.1
 _STEP_SECONDS = 1.0
 # A slot's socket is "<directory>/slot-<n>-<8 characters>/s".
 _LONGEST_DIRECTORY = LONGEST_SOCKET_PATH - 23
-_CALLS_OF_USER_CODE = frozenset({"deploy", "snapshot", "checkpoint_complete", "checkpoint_aborted", "close"})
 _ENDED = "the slots of this attempt have been ended"
 _log = logging.getLogger(__name__)
 
@@ -122,6 +132,8 @@ class SlotPool:
         self._closing = False
         self._lost_slots: dict[int, str] = {}
         self._given_up: str | None = None
+        self._sent_away: str | None = None
+        """Why a slot could not be taken in."""
         self._started: dict[int, Process] = {}
         """By slot, what was started: on this machine the shell that waits for the slot."""
         self._all_here = threading.Event()
@@ -165,6 +177,8 @@ class SlotPool:
         """Waits until each slot has called back; on this machine, no longer than its process lives."""
         while not self._all_here.wait(_WAIT_SECONDS):
             missing = sorted(set(started) - set(self._slots))
+            if self._sent_away is not None:
+                raise SlotError(self._sent_away)
             if self._interrupted:
                 raise SlotError(f"slots {missing} are not needed any more")
             if self.local and (dead := [slot for slot in missing if not started[slot].runs()]):
@@ -182,6 +196,14 @@ class SlotPool:
         except (EOFError, OSError):
             connection.close()  # It has died meanwhile; that it is missing is noticed.
             return
+        except Exception as error:  # A class that is not here.
+            self._send_away(
+                connection, f"a slot's registration cannot be read ({error!r}), and is of an unknown version"
+            )
+            return
+        if isinstance(message, Registration) and message.version != VERSION:
+            self._send_away(connection, f"{message} speaks version {message.version} of the control messages")
+            return
         with self._lock:
             if self._closing or not isinstance(message, Registration) or message.slot in self._slots:
                 connection.close()
@@ -198,6 +220,14 @@ class SlotPool:
             )
             if len(self._slots) == self._count:
                 self._all_here.set()
+
+    def _send_away(self, connection: Connection, why: str) -> None:
+        """A slot that does not understand this driver, nor this driver it, ends the start."""
+        connection.close()
+        self._sent_away = (
+            f"{why}, the driver speaks version {VERSION}: another Flintstream is installed where the slot runs; install the "
+            "same on all machines"
+        )
 
     def _launch_in_time(self) -> dict[int, Process]:
         """Starts the processes, unless Spark cannot within the time that it has."""
@@ -311,27 +341,32 @@ class SlotPool:
             return []
         return [handle.process for handle in list(self._slots.values())]
 
-    def call(self, slot: int, name: str, timeout: float | None = None, **arguments: Any) -> Any:
-        """Calls one slot and waits for its reply; `timeout` as in `call_all`."""
-        return self._replies_to(name, {slot: self._send(slot, name, arguments)}, timeout)[0]
+    def call(self, slot: int, message: Message[Result], timeout: float | None = None) -> Result:
+        """Calls one slot and waits for its reply; `timeout` as in `call_each`."""
+        return self._replies_to(type(message), {slot: self._send(slot, message)}, timeout)[0]
 
-    def call_all(
+    def call_all(self, message: Message[Result], timeout: float | None = None) -> list[Result]:
+        """Says the same to all slots; as `call_each`."""
+        return self.call_each(type(message), lambda slot: message, timeout)
+
+    def call_each(
         self,
-        name: str,
-        arguments: Callable[[int], dict[str, Any]] | None = None,
+        kind: type[Message[Result]],
+        message: Callable[[int], Message[Result]],
         timeout: float | None = None,
-    ) -> list[Any]:
-        """Calls all slots at once and waits for all replies, in the order of the slots.
+    ) -> list[Result]:
+        """Calls all slots at once, each by its own message, and waits for all replies, in the order of the slots.
 
         Without a timeout it is that of the settings, and none for calls that run user code: those may take as long as they
         like, and end when the pool is told to give up. A slot that is in such code of its own accord, reading
         ahead say, is not late.
         """
-        sent = {slot: self._send(slot, name, arguments(slot) if arguments else {}) for slot in range(self._count)}
-        return self._replies_to(name, sent, timeout)
+        return self._replies_to(kind, {slot: self._send(slot, message(slot)) for slot in range(self._count)}, timeout)
 
-    def _replies_to(self, name: str, sent: dict[int, Future[Any]], timeout: float | None) -> list[Any]:
-        if timeout is None and name not in _CALLS_OF_USER_CODE:
+    def _replies_to(
+        self, kind: type[Message[Result]], sent: dict[int, Future[Result]], timeout: float | None
+    ) -> list[Result]:
+        if timeout is None and not kind.runs_user_code:
             timeout = self._timeouts.call
         while _late(sent, timeout):
             looked = self.look()
@@ -340,14 +375,14 @@ class SlotPool:
             late = [slot for slot in _late(sent, _STEP_SECONDS) if not _in_user_code(looked[slot])]
             if late:
                 diagnosis = "\n".join(self.describe((slot, looked[slot])) for slot in late)
-                raise SlotError(f"slots {late} have not answered '{name}' within {timeout:g} s: {diagnosis}")
+                raise SlotError(f"slots {late} have not answered '{kind.name}' within {timeout:g} s: {diagnosis}")
         return [future.result() for future in sent.values()]
 
     # --- what slots do ---
 
     def look(self) -> dict[int, Activity | None]:
         """What each slot does now; None for one that does not answer."""
-        sent = {slot: self._send(slot, LOOK, {}) for slot in sorted(self._slots)}
+        sent = {slot: self._send(slot, Look()) for slot in sorted(self._slots)}
         _wait_for(sent.values(), LOOK_SECONDS, ALL_COMPLETED)
         return {slot: future.result() if _answered(future) else None for slot, future in sent.items()}
 
@@ -375,14 +410,14 @@ class SlotPool:
                 why = f"{handle} has not been heard of for {self._timeouts.heartbeat_timeout:g} s (heartbeat.timeout)"
                 self._lost(handle, why)
             else:
-                self._send(handle.slot, LOOK, {})
+                self._send(handle.slot, Look())
 
     # --- messages ---
 
-    def tell_all(self, name: str, timeout: float | None) -> None:
+    def tell_all(self, message: Message[Any], timeout: float | None) -> None:
         """Calls all slots that can be reached, and gives them time to do it, whatever comes of it."""
         self._given_up = None
-        _wait_for([self._send(slot, name, {}) for slot in list(self._slots)], timeout, ALL_COMPLETED)
+        _wait_for([self._send(slot, message) for slot in list(self._slots)], timeout, ALL_COMPLETED)
 
     def give_up_calls(self, why: str) -> None:
         """Ends the waiting for replies, now and in future: the job is about to end."""
@@ -390,17 +425,17 @@ class SlotPool:
         for number in list(self._replies):
             self._refuse(number, SlotError(why))
 
-    def _send(self, slot: int, name: str, arguments: dict[str, Any]) -> Future[Any]:
+    def _send(self, slot: int, message: Message[Result]) -> Future[Result]:
         number = next(self._numbers)
-        future: Future[Any] = Future()
+        future: Future[Result] = Future()
         self._replies[number] = future
-        refusal = _ENDED if self._closing else self._lost_slots.get(slot) or (self._given_up if name != LOOK else None)
+        given_up = None if isinstance(message, Look) else self._given_up
+        refusal = _ENDED if self._closing else self._lost_slots.get(slot) or given_up
         if refusal is not None:
             self._refuse(number, SlotError(refusal))
         else:
-            self._slots[slot].outbox.put(
-                Request(number, name, arguments), lambda error: self._refuse(number, _unsent(slot, error))
-            )
+            request = Request(number, message)
+            self._slots[slot].outbox.put(request, lambda error: self._refuse(number, _unsent(slot, error)))
         return future
 
     def _refuse(self, number: int, error: BaseException) -> None:

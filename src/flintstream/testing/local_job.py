@@ -24,7 +24,8 @@ from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
 from flintstream.runtime.services import system_clock
-from flintstream.runtime.slot.protocol import DataReady, EpochReport
+from flintstream.runtime.slot.messages import DataReady
+from flintstream.runtime.slot.protocol import EpochReport
 from flintstream.runtime.slot.slot import Slot
 from flintstream.runtime.slot.task import Task
 from flintstream.runtime.slot.user_code import pickle_operators

@@ -18,6 +18,7 @@ from flintstream.jobmaster.watchdog import Watchdog
 from flintstream.runtime.checkpoint.reports import SnapshotDone
 from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.faults import Fault
+from flintstream.runtime.slot.messages import Message, TakeSnapshot
 from flintstream.runtime.slot.protocol import EpochReport, VertexReport
 from flintstream.spark.slots import SlotError
 from flintstream.spark.timeouts import SlotTimeouts
@@ -49,35 +50,38 @@ def died() -> Fault:
 
 
 class PlayedPool:
-    """What an attempt sees of its slots, which is one unless told. `replies` say what each answers a call; those that are
-    `broken` fail at the call of that name."""
+    """What an attempt sees of its slots, which is one unless told. `replies` say what each answers to a message; those
+    that are `broken` fail at it."""
 
     access = "how to reach the slots"
     local = True
 
     def __init__(self, count: int = 1) -> None:
         self.count = count
-        self.broken: dict[str, Fault | None] = {}
+        self.broken: dict[type[Message[Any]], Fault | None] = {}
         self.called: list[str] = []
         self.given_up: list[str] = []
-        self.replies: dict[str, Callable[..., Any]] = {}
+        self.replies: dict[type[Message[Any]], Callable[[int, Any], Any]] = {}
 
-    def call_all(self, name: str, arguments: Any = None) -> list[Any]:
-        self.called.append(name)
-        given = [arguments(slot) if arguments else {} for slot in range(self.count)]
-        if name in self.broken:
-            raise SlotError("slot 0 died", self.broken[name])
-        return [self._reply(slot, name, given[slot]) for slot in range(self.count)]
+    def call_all(self, message: Message[Any]) -> list[Any]:
+        return self.call_each(type(message), lambda slot: message)
 
-    def call(self, slot: int, name: str, **arguments: Any) -> Any:
-        self.called.append(f"{name} {slot}")
-        return self._reply(slot, name, arguments)
+    def call_each(self, kind: type[Message[Any]], message: Callable[[int], Message[Any]]) -> list[Any]:
+        self.called.append(kind.name)
+        said = [message(slot) for slot in range(self.count)]
+        if kind in self.broken:
+            raise SlotError("slot 0 died", self.broken[kind])
+        return [self._reply(slot, each) for slot, each in enumerate(said)]
 
-    def _reply(self, slot: int, name: str, arguments: dict[str, Any]) -> Any:
-        return self.replies.get(name, lambda slot, **given: None)(slot, **arguments)
+    def call(self, slot: int, message: Message[Any]) -> Any:
+        self.called.append(f"{message.name} {slot}")
+        return self._reply(slot, message)
 
-    def tell_all(self, name: str, timeout: float) -> None:
-        self.called.append(name)
+    def _reply(self, slot: int, message: Message[Any]) -> Any:
+        return self.replies.get(type(message), lambda slot, message: None)(slot, message)
+
+    def tell_all(self, message: Message[Any], timeout: float) -> None:
+        self.called.append(message.name)
 
     def give_up_calls(self, why: str) -> None:
         self.given_up.append(why)
@@ -117,7 +121,7 @@ class PlayedJob:
 
     def collect_a_record(self) -> None:
         """The first epoch has collected one."""
-        self.deliveries.take(1, [report(spools={SPOOL: ["record"]})], self.slots.call, set())
+        self.deliveries.take(1, [report(spools={SPOOL: ["record"]})], self.slots, set())
 
     def collected(self) -> list[Any]:
         self.deliveries.end(None)
@@ -126,8 +130,8 @@ class PlayedJob:
     def store_snapshots(self) -> None:
         """From now on slots store what they are asked for, a moment later."""
 
-        def store(slot: int, checkpoint_id: int, **rest: Any) -> None:
-            done = SnapshotDone(slot, checkpoint_id, {})
+        def store(slot: int, message: TakeSnapshot) -> None:
+            done = SnapshotDone(slot, message.checkpoint_id, {})
             threading.Timer(0.01, self.coordinator.acknowledge, [done]).start()
 
-        self.pool.replies["snapshot"] = store
+        self.pool.replies[TakeSnapshot] = store

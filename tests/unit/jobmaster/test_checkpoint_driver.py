@@ -10,6 +10,7 @@ import pytest
 from flintstream.jobmaster.checkpoint_driver import CheckpointDriver
 from flintstream.jobmaster.control import JobCancelled, JobFailed, JobStopped, SavepointRequest, StopUndecided
 from flintstream.runtime.faults import Fault
+from flintstream.runtime.slot.messages import CheckpointComplete, TakeSnapshot
 
 from .played import PlayedJob, died
 
@@ -88,7 +89,7 @@ def test_records_of_a_complete_checkpoint_are_delivered_although_the_slots_canno
     pending = driven.job.fake.begin()
     driven.job.fake.answer(pending)
     driven.job.fake.settle()
-    driven.job.pool.broken["checkpoint_complete"] = died()
+    driven.job.pool.broken[CheckpointComplete] = died()
     with pytest.raises(JobFailed):
         driven.driver.tend()
     assert driven.job.coordinator.end_attempt() == [], "nobody else delivers them"
@@ -107,7 +108,7 @@ def test_records_of_no_checkpoint_are_not_delivered(driven):
 
 def test_a_slot_whose_state_cannot_be_taken_fails_the_checkpoint_and_not_yet_the_job():
     driven = Driven(tolerable_failures=1)
-    driven.job.pool.broken["snapshot"] = Fault("Count", 0, None, "…", "cannot be pickled")
+    driven.job.pool.broken[TakeSnapshot] = Fault("Count", 0, None, "…", "cannot be pickled")
     driven.job.coordinator.hurry()
     driven.driver.tend()
     driven.driver.tend()
@@ -115,7 +116,7 @@ def test_a_slot_whose_state_cannot_be_taken_fails_the_checkpoint_and_not_yet_the
 
 
 def test_a_slot_that_has_died_fails_the_job_when_its_state_is_to_be_taken(driven):
-    driven.job.pool.broken["snapshot"] = None
+    driven.job.pool.broken[TakeSnapshot] = None
     driven.job.control.fail(died())
     driven.job.coordinator.hurry()
     with pytest.raises(JobFailed, match="slot 0 died"):
@@ -147,7 +148,7 @@ def test_whoever_asks_for_a_savepoint_gets_it_and_the_job_goes_on(driven, tmp_pa
     (lambda job: job.control.fail(died()), JobFailed, "slot 0 died"),
 ])  # fmt: skip
 def test_whoever_stops_a_job_learns_that_it_has_ended_meanwhile(driven, tmp_path, strike, error, told):
-    driven.job.pool.replies["snapshot"] = lambda slot, **rest: strike(driven.job)
+    driven.job.pool.replies[TakeSnapshot] = lambda slot, message: strike(driven.job)
     request = driven.ask(tmp_path, stop=True)
     with pytest.raises(error):
         driven.driver.tend()
@@ -180,7 +181,7 @@ def test_a_stop_that_cannot_be_noted_is_undecided(driven, tmp_path, monkeypatch)
 
 
 def test_a_drained_job_whose_savepoint_fails_has_failed(driven, tmp_path):
-    driven.job.pool.broken["snapshot"] = Fault("Count", 0, None, "…", "cannot be pickled")
+    driven.job.pool.broken[TakeSnapshot] = Fault("Count", 0, None, "…", "cannot be pickled")
     request = driven.ask(tmp_path, stop=True, drain=True)
     with pytest.raises(JobFailed, match="the job was drained, and its savepoint has failed: .*cannot be pickled"):
         driven.driver.tend()

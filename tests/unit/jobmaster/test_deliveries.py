@@ -11,6 +11,7 @@ from flintstream.jobmaster import deliveries as module
 from flintstream.jobmaster.deliveries import Deliveries
 from flintstream.jobmaster.progress import Progress
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
+from flintstream.runtime.slot.messages import FetchPage, Message, ReleaseSpool
 from flintstream.runtime.slot.protocol import EpochReport
 
 SPOOL = "collected"
@@ -20,12 +21,12 @@ class Slots:
     """Slots with pages in a spool; the first page comes along with the report if it is small."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
+        self.calls: list[tuple[int, Message[Any]]] = []
         self.pages: list[list[bytes]] = []
 
-    def call(self, slot: int, name: str, **arguments: Any) -> Any:
-        self.calls.append((slot, name, *arguments.values()))
-        return self.pages[slot][arguments["page"]] if name == "fetch" else None
+    def call(self, slot: int, message: Message[Any]) -> Any:
+        self.calls.append((slot, message))
+        return self.pages[slot][message.page] if isinstance(message, FetchPage) else None
 
     def reports(self, spool: str, *slots: list[list[Any]], along: bool = True) -> list[EpochReport]:
         self.pages = [[pickle.dumps(page) for page in pages] for pages in slots]
@@ -50,23 +51,23 @@ def deliveries(held_back: bool) -> Deliveries:
 
 def test_without_checkpoints_records_come_at_once_from_all_slots_and_pages():
     slots, made = Slots(), deliveries(held_back=False)
-    made.take(1, slots.reports(SPOOL, [[1, 2]], [[3], [4]], []), slots.call, set())
-    assert slots.calls == [(1, "fetch", SPOOL, 1), (1, "release", [SPOOL])]
+    made.take(1, slots.reports(SPOOL, [[1, 2]], [[3], [4]], []), slots, set())
+    assert slots.calls == [(1, FetchPage(SPOOL, 1)), (1, ReleaseSpool(SPOOL))]
     made.end(None)
     assert list(made.collector(SPOOL)) == [1, 2, 3, 4]
 
 
 def test_a_first_page_that_was_too_large_to_come_along_is_fetched():
     slots, made = Slots(), deliveries(held_back=False)
-    made.take(1, slots.reports(SPOOL, [[1, 2]], along=False), slots.call, set())
-    assert slots.calls == [(0, "fetch", SPOOL, 0), (0, "release", [SPOOL])]
+    made.take(1, slots.reports(SPOOL, [[1, 2]], along=False), slots, set())
+    assert slots.calls == [(0, FetchPage(SPOOL, 0)), (0, ReleaseSpool(SPOOL))]
     made.end(None)
     assert list(made.collector(SPOOL)) == [1, 2]
 
 
 def test_what_others_take_is_passed_over():
     slots, made = Slots(), deliveries(held_back=False)
-    made.take(1, slots.reports(SPOOL, [[1]]), slots.call, {SPOOL})
+    made.take(1, slots.reports(SPOOL, [[1]]), slots, {SPOOL})
     made.end(None)
     assert list(made.collector(SPOOL)) == []
     assert slots.calls == []
@@ -75,14 +76,14 @@ def test_what_others_take_is_passed_over():
 def test_with_checkpoints_records_wait_for_the_one_that_contains_them():
     slots, made = Slots(), deliveries(held_back=True)
     for epoch in (1, 2, 3):
-        made.take(epoch, slots.reports(SPOOL, [[epoch]]), slots.call, set())
+        made.take(epoch, slots.reports(SPOOL, [[epoch]]), slots, set())
     assert made.collector(SPOOL)._pages.qsize() == 0
     made.release(2)
     assert made.collector(SPOOL)._pages.qsize() == 2
     made.release(2)
     # The attempt fails, and the third epoch comes again.
     made.forget()
-    made.take(1, slots.reports(SPOOL, [[3]]), slots.call, set())
+    made.take(1, slots.reports(SPOOL, [[3]]), slots, set())
     made.release(1)
     made.end(None)
     assert list(made.collector(SPOOL)) == [1, 2, 3]
@@ -91,9 +92,9 @@ def test_with_checkpoints_records_wait_for_the_one_that_contains_them():
 def test_much_that_waits_asks_for_a_checkpoint(monkeypatch):
     monkeypatch.setattr(module, "_MOST_HELD_BYTES", 1000)
     slots, made = Slots(), deliveries(held_back=True)
-    made.take(1, slots.reports(SPOOL, [["x" * 600]]), slots.call, set())
+    made.take(1, slots.reports(SPOOL, [["x" * 600]]), slots, set())
     assert not made.hold_much
-    made.take(2, slots.reports(SPOOL, [["x" * 600]]), slots.call, set())
+    made.take(2, slots.reports(SPOOL, [["x" * 600]]), slots, set())
     assert made.hold_much
     made.release(1)
     assert not made.hold_much
@@ -101,13 +102,13 @@ def test_much_that_waits_asks_for_a_checkpoint(monkeypatch):
 
 def test_printed_lines_wait_for_nothing(capsys):
     slots, made = Slots(), deliveries(held_back=True)
-    made.take(1, slots.reports(PRINT_SPOOL, [["1> a", "1> b"]]), slots.call, set())
+    made.take(1, slots.reports(PRINT_SPOOL, [["1> a", "1> b"]]), slots, set())
     assert capsys.readouterr().out == "1> a\n1> b\n"
 
 
 def test_the_reason_of_a_failure_comes_behind_the_records():
     slots, made = Slots(), deliveries(held_back=False)
-    made.take(1, slots.reports(SPOOL, [[1]]), slots.call, set())
+    made.take(1, slots.reports(SPOOL, [[1]]), slots, set())
     made.end(RuntimeError("the job has failed"))
     records = iter(made.collector(SPOOL))
     assert next(records) == 1

@@ -12,6 +12,7 @@ from flintstream.common.accumulators import IntCounter
 from flintstream.jobmaster.control import JobCancelled, JobFailed
 from flintstream.jobmaster.epoch_loop import EpochLoop
 from flintstream.jobmaster.sources import SourceCoordinator
+from flintstream.runtime.slot.messages import BeginEpoch, Close, EndEpoch
 from flintstream.runtime.slot.protocol import EpochReport, SourceWork, VertexReport
 
 from ..graph.programs import execution_graph, key_by, op, sink, source
@@ -27,9 +28,9 @@ class Loop:
         """The calls of slots, and what else is done."""
         self.work: list[dict[int, SourceWork]] = []
         left = list(reports)
-        self.job.pool.replies["begin_epoch"] = lambda slot, epoch, sources: self.work.append(sources)
-        self.job.pool.replies["end_epoch"] = lambda slot: left.pop(0)
-        self.job.pool.replies["close"] = lambda slot: report(finished=True)
+        self.job.pool.replies[BeginEpoch] = lambda slot, message: self.work.append(message.sources)
+        self.job.pool.replies[EndEpoch] = lambda slot, message: left.pop(0)
+        self.job.pool.replies[Close] = lambda slot, message: report(finished=True)
         self.source = SourceCoordinator(0, "Numbers", 1)
         writers: Any = SimpleNamespace(
             spools=set(), write_epoch=lambda epoch, reports: self.done.append(f"write epoch {epoch}")
@@ -139,6 +140,6 @@ def test_a_source_that_waits_for_a_checkpoint_gets_one_soon(monkeypatch):
 
 def test_the_last_results_come_when_operators_are_closed():
     loop = Loop()
-    loop.job.pool.replies["close"] = lambda slot: report(spools={SPOOL: ["last"]})
+    loop.job.pool.replies[Close] = lambda slot, message: report(spools={SPOOL: ["last"]})
     loop.loop.close()
     assert loop.job.collected() == ["last"]

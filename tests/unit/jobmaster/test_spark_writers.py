@@ -10,6 +10,7 @@ from flintstream.jobmaster import spark_writers as module
 from flintstream.jobmaster.control import JobFailed
 from flintstream.jobmaster.spark_writers import SparkWriters
 from flintstream.runtime.operators.sinks import SparkWriterOperator
+from flintstream.runtime.slot.messages import FetchPage, ListStaged
 
 from ..graph.programs import execution_graph, sink, source
 from .played import PlayedJob, died, report
@@ -22,7 +23,7 @@ class Written:
         self.operator = SparkWriterOperator(self.write, None)
         self.job = PlayedJob(execution_graph(sink(source(), "Table", operator=self.operator)), slots=2)
         self.done: list[str] = self.job.pool.called
-        self.job.pool.replies["fetch"] = lambda slot, spool, page: f"page {page} of {spool}"
+        self.job.pool.replies[FetchPage] = lambda slot, message: f"page {message.page} of {message.spool}"
         monkeypatch.setattr(module, "spool_frame", lambda spark, access, spool, declared, first: first)
         monkeypatch.setattr(type(self.job.context), "check_lease", lambda context: self.done.append("lease"))
         nowhere: Any = None
@@ -38,7 +39,7 @@ class Written:
 
     def stage(self, *slots: list[int]) -> None:
         """The checkpoints for which each slot has put records aside."""
-        self.job.pool.replies["staged"] = lambda slot: (
+        self.job.pool.replies[ListStaged] = lambda slot, message: (
             {self.operator.staged_name(number): 1 for number in slots[slot]} | {"another": 1}
         )
 

@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -18,14 +19,41 @@ from tests.waiting import wait_until
 from flintstream.common.processes import Process
 from flintstream.runtime.faults import Fault
 from flintstream.runtime.slot.handshake import connect
-from flintstream.runtime.slot.protocol import ASKING_SOURCES, LOOK, Activity, Registration, Reply
+from flintstream.runtime.slot.messages import VERSION, Close, FetchPage, Look, Message, Registration, Reply
+from flintstream.runtime.slot.protocol import ASKING_SOURCES, Activity
 from flintstream.spark import slots as module
 from flintstream.spark.slots import SlotError, SlotPool
 from flintstream.spark.timeouts import SlotTimeouts
 
 COUNT = 2
-SILENT = "nobody answers this"
-DEAF = "nobody listens after this"
+
+
+@dataclass(frozen=True)
+class Hello(Message[str]):
+    """Slots answer with its name."""
+
+    name = "hello"
+
+
+@dataclass(frozen=True)
+class Silent(Message[str]):
+    """Only slot 0 answers."""
+
+    name = "silent"
+
+
+@dataclass(frozen=True)
+class Endless(Silent):
+    """The same, in user code."""
+
+    runs_user_code = True
+
+
+@dataclass(frozen=True)
+class Deaf(Message[str]):
+    """Nobody listens after this."""
+
+    name = "deaf"
 
 
 class PlayedPool(SlotPool):
@@ -47,15 +75,19 @@ class PlayedPool(SlotPool):
     def _play(self, slot: int) -> None:
         assert self._listener is not None
         with connect(self._listener.address, self.credentials) as connection, suppress(EOFError, OSError):
-            connection.send(Registration(slot, Process.of(os.getpid()), "here", "nowhere"))
+            connection.send(self.registration(slot))
             while True:
                 request = connection.recv()
-                if request.call == LOOK and self.answers_looks:
+                message = request.message
+                if isinstance(message, Look) and self.answers_looks:
                     connection.send(Reply(request.number, self.activity))
-                elif request.call != LOOK and (request.call != SILENT or slot == 0):
-                    connection.send(Reply(request.number, request.call))
-                if request.call == DEAF:
+                elif not isinstance(message, Look) and (slot == 0 or not isinstance(message, Silent)):
+                    connection.send(Reply(request.number, message.name))
+                if isinstance(message, Deaf):
                     self.heard_enough.wait(60)
+
+    def registration(self, slot: int) -> Any:
+        return Registration(VERSION, slot, Process.of(os.getpid()), "here", "nowhere")
 
 
 @pytest.fixture
@@ -81,7 +113,30 @@ def threads() -> set[threading.Thread]:
 
 
 def test_all_slots_are_called_at_once_and_answer_in_their_order(make_pool):
-    assert make_pool().call_all("hello") == ["hello"] * COUNT
+    assert make_pool().call_all(Hello()) == ["hello"] * COUNT
+
+
+def test_a_slot_of_another_version_ends_the_start_and_both_versions_are_told(make_pool, monkeypatch):
+    ours = PlayedPool.registration
+    monkeypatch.setattr(PlayedPool, "registration", lambda pool, slot: replace(ours(pool, slot), version=VERSION + 7))
+    told = rf"slot \d \(process \d+ on here\) speaks version {VERSION + 7} of the control messages, the driver .* {VERSION}:"
+    with pytest.raises(SlotError, match=told):
+        make_pool()
+
+
+class Unreadable:
+    """What another version may have in place of a registration."""
+
+    def __reduce__(self) -> Any:
+        return getattr, (Registration, "renamed")
+
+
+def test_a_slot_whose_registration_cannot_be_read_ends_the_start(make_pool, monkeypatch):
+    monkeypatch.setattr(PlayedPool, "registration", lambda pool, slot: Unreadable())
+    with pytest.raises(
+        SlotError, match=r"registration cannot be read \(AttributeError.*renamed.*the driver speaks version"
+    ):
+        make_pool()
 
 
 def test_slots_and_tasks_wait_for_a_connection_as_the_settings_say(make_pool):
@@ -93,8 +148,8 @@ def test_slots_and_tasks_wait_for_a_connection_as_the_settings_say(make_pool):
 
 
 def test_a_call_that_takes_too_long_says_which_slots_are_late_and_what_they_do(make_pool):
-    with pytest.raises(SlotError, match=rf"slots \[1\] have not answered '{SILENT}' within 0\.1 s") as caught:
-        make_pool().call_all(SILENT, timeout=0.1)
+    with pytest.raises(SlotError, match=r"slots \[1\] have not answered 'silent' within 0\.1 s") as caught:
+        make_pool().call_all(Silent(), timeout=0.1)
     assert "slot 1 (process " in str(caught.value)
     assert "slot 0" not in str(caught.value)
     assert "taking a snapshot for 70 s\n  in a library" in str(caught.value)
@@ -103,17 +158,16 @@ def test_a_call_that_takes_too_long_says_which_slots_are_late_and_what_they_do(m
 def test_a_call_without_a_limit_has_that_of_the_settings(make_pool):
     pool = make_pool(SlotTimeouts(call=0.1))
     with pytest.raises(SlotError, match=r"slots \[1\] have not answered .* within 0\.1 s"):
-        pool.call_all(SILENT)
+        pool.call_all(Silent())
     with pytest.raises(SlotError, match=r"slots \[1\] have not answered .* within 0\.1 s"):
-        pool.call(1, SILENT)
+        pool.call(1, Silent())
 
 
-def test_calls_of_user_code_take_as_long_as_they_like_and_can_be_given_up(make_pool, monkeypatch):
-    monkeypatch.setattr(module, "_CALLS_OF_USER_CODE", frozenset({SILENT}))
+def test_calls_of_user_code_take_as_long_as_they_like_and_can_be_given_up(make_pool):
     pool = make_pool(SlotTimeouts(call=0.01))
     threading.Timer(0.1, pool.give_up_calls, ["the job is cancelled"]).start()
     with pytest.raises(SlotError, match="the job is cancelled"):
-        pool.call_all(SILENT)
+        pool.call_all(Endless())
 
 
 @pytest.mark.parametrize(
@@ -126,7 +180,7 @@ def test_a_call_behind_user_code_waits_for_it_and_can_be_given_up(make_pool, act
     look = pool.look
     pool.look = lambda: (looked.release(), look())[1]
     with ThreadPoolExecutor(1) as executor:
-        called = executor.submit(pool.call_all, SILENT)
+        called = executor.submit(pool.call_all, Silent())
         for _ in range(3):
             assert looked.acquire(timeout=60)
         assert not called.done()
@@ -144,7 +198,7 @@ def test_a_call_that_is_answered_while_slots_are_asked_what_they_do_is_answered(
         return dict.fromkeys(range(COUNT))
 
     pool.look = look
-    assert pool._replies_to("hello", {0: late}, None) == ["at last"]
+    assert pool._replies_to(Hello, {0: late}, None) == ["at last"]
 
 
 def test_the_time_for_which_the_driver_was_stopped_itself_does_not_count(make_pool, monkeypatch):
@@ -160,16 +214,16 @@ def test_the_time_for_which_the_driver_was_stopped_itself_does_not_count(make_po
         return wait(futures, 0, until)
 
     monkeypatch.setattr(module, "wait", stopped)
-    assert pool._replies_to("hello", {0: late}, None) == ["read now"]
+    assert pool._replies_to(Hello, {0: late}, None) == ["read now"]
     assert waits == [1.0, 1.0]
 
 
 def test_nobody_waits_for_a_slot_that_does_not_read(make_pool):
     pool = make_pool()
-    pool.call_all(DEAF)
-    large = bytes(10_000_000)
+    pool.call_all(Deaf())
+    large = "x" * 10_000_000
     with pytest.raises(SlotError, match=r"slots \[0, 1\] have not answered 'fetch' within 0\.1 s"):
-        monkeypatched_look(pool).call_all("fetch", lambda slot: {"page": large}, timeout=0.1)
+        monkeypatched_look(pool).call_all(FetchPage(large, 0), timeout=0.1)
 
 
 def monkeypatched_look(pool: PlayedPool) -> PlayedPool:
@@ -191,7 +245,7 @@ def test_slots_that_give_no_sign_of_life_are_lost(make_pool):
     wait_for(lambda: (pool.beat(), pool.faults)[1])
     assert "has not been heard of for 0.05 s (heartbeat.timeout)" in pool.faults[0].summary
     with pytest.raises(SlotError, match="has not been heard of"):
-        pool.call_all("hello")
+        pool.call_all(Hello())
 
 
 def test_slots_that_give_signs_of_life_are_not_lost(make_pool):
@@ -303,17 +357,17 @@ def test_nobody_waits_for_slots_that_have_been_ended(make_pool, timeout):
     pool = make_pool()
     pool.close()
     done = threading.Event()
-    threading.Thread(target=lambda: (pool.tell_all("close", timeout), done.set()), daemon=True).start()
+    threading.Thread(target=lambda: (pool.tell_all(Close(), timeout), done.set()), daemon=True).start()
     assert done.wait(30)
     assert pool.look() == {0: None, 1: None}
     with pytest.raises(SlotError, match="the slots of this attempt have been ended"):
-        pool.call_all("hello")
+        pool.call_all(Hello())
 
 
 def test_the_end_of_the_slots_ends_the_waiting_for_them(make_pool):
     pool = make_pool()
     with ThreadPoolExecutor(1) as executor:
-        called = executor.submit(pool.call_all, SILENT, timeout=300.0)
+        called = executor.submit(pool.call_all, Silent(), timeout=300.0)
         wait_for(lambda: pool._replies)
         pool.close()
         with pytest.raises(SlotError, match="the slots of this attempt have been ended"):

@@ -16,7 +16,6 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
@@ -24,8 +23,6 @@ from typing import Any
 
 from flintstream.common.owned_directories import owned_directory
 from flintstream.common.processes import Process
-from flintstream.runtime.checkpoint.pieces import RestoredOperators
-from flintstream.runtime.context import JobInfo
 from flintstream.runtime.detach import set_object_reuse
 from flintstream.runtime.faults import Fault, UserCodeError, engine_fault
 from flintstream.runtime.operators.source import SourceHead
@@ -34,25 +31,38 @@ from flintstream.runtime.slot.connections import Address, JobConnection, notice_
 from flintstream.runtime.slot.fence import EnteredTwice, Refused
 from flintstream.runtime.slot.garbage import GarbageCollection
 from flintstream.runtime.slot.handshake import ConnectionListener, Credentials, connect
+from flintstream.runtime.slot.messages import (
+    VERSION,
+    BeginEpoch,
+    CheckpointAborted,
+    CheckpointComplete,
+    Close,
+    Deploy,
+    EndEpoch,
+    FetchPage,
+    ListStaged,
+    Look,
+    Message,
+    Registration,
+    ReleaseSpool,
+    Reply,
+    Request,
+    TakeSnapshot,
+)
 from flintstream.runtime.slot.protocol import (
     ASKING_SOURCES,
     DONE,
     END,
     FAILED,
     INPUT,
-    LOOK,
     OUTPUT,
     PASS_ON,
     ROW_HEADER,
     EpochReport,
     ReadSpool,
-    Registration,
-    Reply,
-    Request,
 )
 from flintstream.runtime.slot.slot import Slot
 from flintstream.runtime.slot.transport import Inlet
-from flintstream.runtime.slot.user_code import UserCode
 
 POLL_SECONDS = 0.05
 """How often a source that cannot tell when it has data is asked while the job is idle."""
@@ -92,7 +102,7 @@ class SlotProcess:
         self._slot = Slot(spec.slot, spec.job_id, spec.attempt, self._tell, directory)
         self._activity = ActivityMonitor()
         self._garbage = GarbageCollection()
-        self._requests: deque[Any] = deque()
+        self._requests: deque[Request] = deque()
         self._arrivals: deque[tuple[Any, JobConnection]] = deque()
         self._inlets: dict[JobConnection, Inlet] = {}
         """The levels that are being processed, each for the Spark task at the other end of a connection."""
@@ -101,18 +111,6 @@ class SlotProcess:
         self._waker.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._woken, selectors.EVENT_READ)
-        self._calls: dict[str, Callable[..., Any]] = {
-            "deploy": self._deploy,
-            "begin_epoch": self._slot.begin_epoch,
-            "end_epoch": self._end_epoch,
-            "snapshot": self._slot.snapshot,
-            "checkpoint_complete": self._slot.checkpoint_complete,
-            "checkpoint_aborted": self._slot.checkpoint_aborted,
-            "staged": self._slot.staged,
-            "fetch": self._slot.fetch,
-            "release": self._slot.release,
-            "close": self._close,
-        }
 
     # --- from other threads ---
 
@@ -129,10 +127,13 @@ class SlotProcess:
             self._arrivals.append((hello, connection))
             self._wake()
 
-    def put(self, request: Any) -> None:
-        """Takes in a call of the driver; it is carried out when no level is being processed."""
-        self._requests.append(request)
-        self._wake()
+    def put(self, request: Request) -> None:
+        """Takes in a call of the driver; it is carried out when no level is being processed, but a Look at once."""
+        if isinstance(request.message, Look):
+            self._tell_activity(request.number)
+        else:
+            self._requests.append(request)
+            self._wake()
 
     def _wake(self) -> None:
         try:
@@ -140,14 +141,12 @@ class SlotProcess:
         except BlockingIOError:
             pass  # It is about to wake up.
 
-    def _listen_to_driver(self) -> None:
+    def listen_to_driver(self) -> None:
+        """Takes in the calls of the driver until it hangs up, and then ends the process."""
         try:
             while self._driver_is_there():
-                for message in received(self._control):
-                    if isinstance(message, Request) and message.call == LOOK:
-                        self._tell_activity(message)
-                    else:
-                        self.put(message)
+                for request in received(self._control):
+                    self.put(request)
         except (EOFError, OSError):
             pass  # The driver has hung up, or is dead.
         except BaseException as error:  # A call that cannot be unpickled here: a class of the user's is missing.
@@ -160,11 +159,11 @@ class SlotProcess:
             self._remove_files()
             os._exit(0)
 
-    def _tell_activity(self, request: Request) -> None:
+    def _tell_activity(self, number: int) -> None:
         try:
-            reply = Reply(request.number, self._activity.look(self._slot.uploads.since))
+            reply = Reply(number, self._activity.look(self._slot.uploads.since))
         except Exception as error:  # Whatever is on that stack: this thread must go on.
-            reply = Reply(request.number, fault=engine_fault(error))
+            reply = Reply(number, fault=engine_fault(error))
         self._tell(reply)
 
     def _driver_is_there(self) -> bool:
@@ -195,7 +194,6 @@ class SlotProcess:
 
     def run(self) -> None:
         """The processing thread: works until the driver hangs up, at which the process ends."""
-        threading.Thread(target=self._listen_to_driver, name="control", daemon=True).start()
         try:
             while True:
                 self._do_next()
@@ -243,19 +241,43 @@ class SlotProcess:
 
     def _answer(self, request: Request) -> None:
         """Carries out a call of the driver."""
-        self._activity.begin(request.call)
+        self._activity.begin(request.message.name)
         try:
-            reply = Reply(request.number, self._calls[request.call](**request.arguments))
+            reply = Reply(request.number, self._carry_out(request.message))
         except Exception as error:
             reply = Reply(request.number, fault=engine_fault(error))
         self._tell(reply)
 
-    def _deploy(
-        self, job: JobInfo, user_code: UserCode, operators: bytes, restored: RestoredOperators | None = None
-    ) -> None:
-        user_code.install(self._directory)
-        set_object_reuse(job.object_reuse)
-        self._slot.deploy(user_code.localised(job, self._directory), operators, restored)
+    def _carry_out(self, message: Message[Any]) -> Any:
+        slot = self._slot
+        match message:
+            case Deploy():
+                return self._deploy(message)
+            case BeginEpoch(epoch, sources):
+                return slot.begin_epoch(epoch, sources)
+            case EndEpoch():
+                return self._end_epoch()
+            case TakeSnapshot(checkpoint_id, timestamp, target, savepoint):
+                return slot.snapshot(checkpoint_id, timestamp, target, savepoint)
+            case CheckpointComplete(checkpoint_id):
+                return slot.checkpoint_complete(checkpoint_id)
+            case CheckpointAborted(checkpoint_id):
+                return slot.checkpoint_aborted(checkpoint_id)
+            case ListStaged():
+                return slot.staged()
+            case FetchPage(spool, page):
+                return slot.fetch(spool, page)
+            case ReleaseSpool(spool):
+                return slot.release([spool])
+            case Close():
+                return self._close()
+        raise TypeError(f"version {VERSION} of the control messages has no {type(message).__name__}")
+
+    def _deploy(self, message: Deploy) -> None:
+        message.user_code.install(self._directory)
+        set_object_reuse(message.job.object_reuse)
+        job = message.user_code.localised(message.job, self._directory)
+        self._slot.deploy(job, message.operators, message.restored)
         self._garbage.begin()
 
     def _end_epoch(self) -> EpochReport:
@@ -382,7 +404,8 @@ def main() -> None:
         own = os.path.join(directory, "s") if isinstance(spec.driver, str) else (_own_address(spec.driver), 0)
         listener = ConnectionListener(own, spec.credentials, slot.take)
         threading.Thread(target=listener.serve, name="accept", daemon=True).start()
-        control.send(Registration(spec.slot, Process.of(os.getpid()), socket.gethostname(), listener.address))
+        control.send(Registration(VERSION, spec.slot, Process.of(os.getpid()), socket.gethostname(), listener.address))
+        threading.Thread(target=slot.listen_to_driver, name="control", daemon=True).start()
         slot.run()
     finally:
         shutil.rmtree(directory, ignore_errors=True)

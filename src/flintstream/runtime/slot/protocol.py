@@ -1,7 +1,7 @@
-"""The words that slots, Spark tasks and the driver exchange.
+"""The words that slots and Spark tasks exchange, and what slots report to the driver.
 
-Between a Spark task and a slot: a hello, then frames. The first byte of a frame says what it is.
-Between the driver and a slot: pickled messages, requests with a number and their replies, and events of the slot.
+Between a Spark task and a slot: a hello, then frames. The first byte of a frame says what it is. How the driver speaks with
+slots is in `messages`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from flintstream.common.processes import Process
-from flintstream.runtime.faults import Fault
-from flintstream.runtime.slot.connections import Address
 from flintstream.runtime.source import AlignedProgress
 
 INPUT = b"I"
@@ -47,27 +44,6 @@ class ReadSpool(NamedTuple):
 
     spool: str
 
-
-@dataclass(frozen=True)
-class Request:
-    """Driver to slot: a call, answered by a Reply of the same number."""
-
-    number: int
-    call: str
-    arguments: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Reply:
-    """Slot to driver: the result of a request, or what went wrong."""
-
-    number: int
-    result: Any = None
-    fault: Fault | None = None
-
-
-LOOK = "look"
-"""The call that a slot answers at once, whatever it does: with its Activity. It is also the heartbeat."""
 
 ASKING_SOURCES = "asking sources for data"
 """What a slot does between epochs, by itself."""
@@ -120,31 +96,6 @@ _WORKS = {
     "checkpoint_aborted": "giving up a checkpoint",
     "close": "closing its operators",
 }
-
-
-@dataclass(frozen=True)
-class Registration:
-    """Slot to driver, first of all: who it is and where tasks find it."""
-
-    slot: int
-    process: Process
-    host: str
-    address: Address
-
-
-@dataclass(frozen=True)
-class DataReady:
-    """Slot to driver: a source has records."""
-
-    slot: int
-
-
-@dataclass(frozen=True)
-class SlotFailed:
-    """Slot to driver: an epoch broke in this slot."""
-
-    slot: int
-    fault: Fault
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.services import SlotServices
 from flintstream.runtime.slot.fence import Fence
 from flintstream.runtime.slot.garbage import resident_bytes
-from flintstream.runtime.slot.protocol import DataReady, EpochReport, Hello, SlotFailed, SourceWork, VertexReport
+from flintstream.runtime.slot.messages import DataReady, SlotFailed
+from flintstream.runtime.slot.protocol import EpochReport, Hello, SourceWork, VertexReport
 from flintstream.runtime.slot.task import Task
 from flintstream.runtime.slot.transport import Inlet, Outlet
 

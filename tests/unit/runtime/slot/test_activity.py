@@ -19,12 +19,13 @@ from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter
 from flintstream.runtime.checkpoint.reports import SnapshotFailed
 from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot
 from flintstream.runtime.checkpoint.uploads import SlotSnapshot, Uploads
+from flintstream.runtime.context import JobInfo
 from flintstream.runtime.operators.stateless import MapOperator
 from flintstream.runtime.slot import activity as module
 from flintstream.runtime.slot.activity import ActivityMonitor
 from flintstream.runtime.slot.handshake import Credentials
+from flintstream.runtime.slot.messages import Deploy, ListStaged, Look, Reply, Request
 from flintstream.runtime.slot.process import SlotProcess, SlotSpec
-from flintstream.runtime.slot.protocol import Request
 from flintstream.testing import OneInputOperatorHarness
 
 
@@ -128,25 +129,27 @@ def test_a_snapshot_that_is_not_stored_is_told_with_where_it_hangs(monkeypatch):
     assert monitor.look(uploads.since).work is None
 
 
-def test_nothing_of_a_call_stays_although_somebody_has_looked_at_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(SlotProcess, "_listen_to_driver", lambda slot: None)
+def test_nothing_of_a_call_stays_although_somebody_has_looked_at_it(tmp_path):
     begun, done = threading.Event(), threading.Event()
 
-    def call(state: Any) -> None:
-        begun.set()
-        done.wait(60)
+    class SlowCode:
+        """User code that takes long to install."""
+
+        def install(self, directory: str) -> None:
+            begun.set()
+            done.wait(60)
+            raise OSError("no room")
 
     class State:
         """As large as what a slot restores."""
 
-    replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
     control: Any = SimpleNamespace(send=replies.put)
     spec = SlotSpec(0, "f" * 32, 0, str(tmp_path / "driver"), Credentials(b"a key"), None)
     slots: queue.SimpleQueue[SlotProcess] = queue.SimpleQueue()
 
     def run() -> None:
         slot = SlotProcess(spec, control, str(tmp_path))
-        slot._calls = {"deploy": call, "release": lambda: None}
         slots.put(slot)
         with suppress(AttributeError):
             slot.run()
@@ -155,15 +158,19 @@ def test_nothing_of_a_call_stays_although_somebody_has_looked_at_it(monkeypatch,
     thread.start()
     slot, state = slots.get(timeout=60), State()
     seen = weakref.ref(state)
-    slot.put(Request(1, "deploy", {"state": state}))
+    slot.put(Request(1, Deploy(JobInfo("f" * 32, "my job"), SlowCode(), b"", state)))  # type: ignore[arg-type]
     del state
     assert begun.wait(60)
-    assert slot._activity.look().work == "deploy"
+    slot.put(Request(2, Look()))
+    looked = replies.get(timeout=60)
+    assert (looked.number, looked.result.work) == (2, "deploy")
     done.set()
-    slot.put(Request(2, "release"))
-    assert [replies.get(timeout=60).number for _ in range(2)] == [1, 2]
+    failed = replies.get(timeout=60)
+    assert failed.number == 1 and failed.fault is not None and "no room" in failed.fault.summary
+    slot.put(Request(3, ListStaged()))
+    assert replies.get(timeout=60) == Reply(3, {})
     wait_for(lambda: seen() is None)
-    slot.put(None)  # Nothing that a slot can do: its thread ends.
+    slot.put(Request(4, None))  # type: ignore[arg-type]  # Nothing that a slot can do: its thread ends.
     thread.join(60)
 
 

@@ -26,7 +26,8 @@ from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.faults import UserCodeError, engine_fault
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
 from flintstream.runtime.slot.fence import EnteredTwice, Refused
-from flintstream.runtime.slot.protocol import DataReady, EpochReport, Hello, SlotFailed, SourceWork
+from flintstream.runtime.slot.messages import DataReady, SlotFailed
+from flintstream.runtime.slot.protocol import EpochReport, Hello, SourceWork
 from flintstream.runtime.slot.slot import Slot
 from flintstream.runtime.slot.transport import Inlet
 from flintstream.runtime.slot.user_code import pickle_operators

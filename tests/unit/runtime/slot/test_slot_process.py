@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from flintstream.runtime.slot.handshake import ConnectionListener, Credentials
+from flintstream.runtime.slot.messages import VERSION, Look, Registration, Request
 from flintstream.runtime.slot.process import SlotSpec
-from flintstream.runtime.slot.protocol import LOOK, Registration, Request
 
 COMMAND = [sys.executable, "-c", "from flintstream.runtime.slot.process import main; main()"]
 
@@ -34,7 +34,8 @@ class Driver:
         self.process.stdin.write(pickle.dumps(spec))
         self.process.stdin.close()
         self.connection = connections.get(timeout=60)
-        assert isinstance(self.connection.recv(), Registration)
+        registration = self.connection.recv()
+        assert isinstance(registration, Registration) and registration.version == VERSION
 
     def close(self) -> None:
         self.process.kill()
@@ -64,7 +65,7 @@ def test_a_slot_ends_that_hears_nothing_of_its_driver_although_nobody_has_hung_u
 def test_a_slot_stays_while_its_driver_asks_what_it_does(make_driver):
     driver = make_driver(60.0)
     for number in range(3):
-        driver.connection.send(Request(number, LOOK))
+        driver.connection.send(Request(number, Look()))
         reply = driver.connection.recv()
         assert (reply.number, reply.result.work) == (number, None)
     assert driver.process.poll() is None
