@@ -57,7 +57,7 @@ def run_mostly_hot(records: int, directory: Path | None) -> tuple[Timing, list[C
     counts = numbers(env, records).map(to_mostly_hot).key_by(key_of).process(RunningCount()).filter(IsCount(last))
     started = time.perf_counter()
     with counts.execute_and_collect("bench") as results:
-        master: JobMaster = results.get_job_client()._master
+        master: JobMaster = results.get_job_client().master
         found = sorted(result[0] for result in results)
     timing = Timing(records, time.perf_counter() - started)
     if found != list(range(HOT_KEYS)):

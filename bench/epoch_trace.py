@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from unittest import mock
 
+from pyspark import SparkContext
+
 from flintstream.jobmaster.job_master import JobMaster
 from flintstream.runtime.slot.messages import BeginEpoch, EndEpoch, Message
 from flintstream.spark.epoch import EpochRunner
@@ -81,14 +83,14 @@ def traced_epochs() -> Iterator[Callable[[Any], list[EpochTrace]]]:
         mock.patch.object(EpochRunner, "_frame", traced_frame),
         mock.patch.object(SlotPool, "call_all", traced_call),
     ):
-        yield lambda client: _traces(client._master, epochs)
+        yield lambda client: _traces(client.master, epochs)
 
 
 def _traces(master: JobMaster, epochs: list[dict[str, float]]) -> list[EpochTrace]:
     numbers = master.progress.epochs
-    context = master._spark.sparkContext
-    assert master.attempt is not None and master.attempt._runner is not None
-    jobs = sorted(context.statusTracker().getJobIdsForGroup(master.attempt._runner._group))
+    context = SparkContext.getOrCreate()
+    assert master.attempt is not None and master.attempt.runner is not None
+    jobs = sorted(context.statusTracker().getJobIdsForGroup(master.attempt.runner.group))
     if not len(numbers) == len(epochs) == len(jobs):
         raise AssertionError(f"{len(numbers)} epochs, but {len(epochs)} traces and {len(jobs)} Spark jobs")
     return [_trace(context, *matching) for matching in zip(numbers, epochs, jobs, strict=True)]

@@ -34,7 +34,7 @@ def run(quick: bool) -> Result:
     counts = keyed_pairs(environment(), records).process(RunningCount()).filter(IsCount(records // KEYS))
     with counts.execute_and_collect("memory") as results, Sampler(results.get_job_client()) as sampler:
         found = sum(1 for _ in results)
-        master: JobMaster = results.get_job_client()._master
+        master: JobMaster = results.get_job_client().master
         epochs = master.progress.epochs
     if found != KEYS:
         raise AssertionError(f"{found} keys reached their count, not {KEYS}")
@@ -69,7 +69,7 @@ class Sampler:
     """Looks at the resident memory of this process, of what it has started, and of the job's slots."""
 
     def __init__(self, client: Any) -> None:
-        self._master: JobMaster = client._master
+        self._master: JobMaster = client.master
         self._own = psutil.Process()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._sample_all, daemon=True)

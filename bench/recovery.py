@@ -26,14 +26,14 @@ def run(quick: bool) -> Result:
     """Fills a job with state, stops it, goes on from its savepoint, and kills one of its slots."""
     with tempfile.TemporaryDirectory(prefix="flint-recovery-") as directory:
         client = _start(Path(directory))
-        _seconds_until_running(client._master)  # Starts Spark, and is not counted.
-        _wait(lambda: client._master.progress.records_in > 2 * MANY_KEYS, "a million keys")
+        _seconds_until_running(client.master)  # Starts Spark, and is not counted.
+        _wait(lambda: client.master.progress.records_in > 2 * MANY_KEYS, "a million keys")
         savepoint = client.stop_with_savepoint(False, directory).result()
         size = sum(path.stat().st_size for path in Path(savepoint).iterdir())
         client = _start(Path(directory), savepoint)
-        restored = _seconds_until_running(client._master)
-        _wait(lambda: bool(client._master.checkpoints.statistics), "a checkpoint")
-        recovery = _kill_a_slot(client._master)
+        restored = _seconds_until_running(client.master)
+        _wait(lambda: bool(client.master.checkpoints.statistics), "a checkpoint")
+        recovery = _kill_a_slot(client.master)
         client.cancel().result()
     rows = [
         Row("start from a savepoint of 1,000,000 keys", restored, "s", most=MOST_RESTORE_SECONDS),

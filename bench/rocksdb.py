@@ -46,7 +46,7 @@ def _run_count(records: int, backend: StateBackend, keys: int = MANY_KEYS) -> tu
     pairs = numbers(env, records).map(to_one_of_many if keys == MANY_KEYS else to_one_of_most).key_by(key_of)
     started = time.perf_counter()
     with pairs.process(RunningCount()).filter(IsSomeCount(records // keys)).execute_and_collect("bench") as results:
-        master: JobMaster = results.get_job_client()._master
+        master: JobMaster = results.get_job_client().master
         found = len(list(results))
     timing = Timing(records, time.perf_counter() - started)
     if found != keys // 1000:

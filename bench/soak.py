@@ -123,7 +123,7 @@ class Soak:
     def run(self) -> JobMaster:
         """Runs the job for its time, then stops it with a savepoint, so that all windows and files are complete."""
         client: Any = self._build().execute_async("soak")
-        master: JobMaster = client._master
+        master: JobMaster = client.master
         began = time.monotonic()
         next_failure = QUIET_PART * self.seconds
         while (elapsed := time.monotonic() - began) < self.seconds:

@@ -158,7 +158,7 @@ def main(records):
     print(f"A day in a shop, {records:,} records. Spark starts first, which takes a few seconds.", flush=True)
     dashboard = Dashboard()
     with results(shop_day(env, records)).execute_and_collect("a day in a shop") as stream:
-        dashboard.progress = stream.get_job_client()._master.progress  # the engine's own numbers
+        dashboard.progress = stream.get_job_client().master.progress  # the engine's own numbers
         if console.is_terminal:
             with Live(dashboard, console=console, transient=True):
                 for result in stream:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 def slot_pids(client) -> list[int]:
     """The processes of a job's slots."""
-    return [handle.pid for handle in client._master.attempt.pool.handles]
+    return [handle.pid for handle in client.master.attempt.pool.handles]
 
 
 def alive(pid: int) -> bool:

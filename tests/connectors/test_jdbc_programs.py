@@ -115,7 +115,7 @@ def test_a_job_killed_between_prepare_and_completion_is_restored_under_another_i
         patched.setattr(CompletedCheckpoints, "add", never_complete)
         client = squares(database, tmp_path).execute_async()
         wait_until(lambda: _prepared_behind(database, 2), 120.0, "a transaction of a checkpoint that is never complete")
-        for handle in client._master.attempt.pool.handles:
+        for handle in client.master.attempt.pool.handles:
             os.kill(handle.pid, signal.SIGKILL)
         with pytest.raises(Exception, match="slot"):
             client.get_job_execution_result().result()

@@ -81,14 +81,14 @@ def idle_job(env, directory: Path, name="idle"):
     (directory / "tap-0").touch()
     env.add_source(Tap(directory)).key_by(lambda n: n).map(Gate(directory, None)).print()
     client = env.execute_async(name)
-    wait_until(lambda: seen(directory) == [0] and client._master.progress.epochs, what="the first record")
+    wait_until(lambda: seen(directory) == [0] and client.master.progress.epochs, what="the first record")
     time.sleep(0.3)
     return client
 
 
 def failure(client) -> str:
     """The message with which a job has failed; its slots are gone, and so are its files."""
-    error = client.get_job_execution_result()._future.exception(ENOUGH_SECONDS)
+    error = client.get_job_execution_result().exception(ENOUGH_SECONDS)
     assert client.get_job_status().result() is JobStatus.FAILED
     assert_nothing_left(client)
     return str(error)
@@ -98,7 +98,7 @@ def assert_nothing_left(client) -> None:
     pids = slot_pids(client)
     assert pids
     wait_until(lambda: not any(map(alive, pids)), ENOUGH_SECONDS, "the end of all slots")
-    assert not Path(client._master.attempt.pool._directory).exists()
+    assert not Path(client.master.attempt.pool.directory).exists()
 
 
 def assert_a_new_job_works(env) -> None:

@@ -336,8 +336,8 @@ def run(job: str, directory: Path, options: dict[str, str]) -> dict[str, Any]:
     undo = hurts.install_in_driver(directory)
     try:
         client = env.execute_async(job)
-        causes = restart_causes(client._master.progress)
-        error = client.get_job_execution_result()._future.exception(2 * ENOUGH_SECONDS)
+        causes = restart_causes(client.master.progress)
+        error = client.get_job_execution_result().exception(2 * ENOUGH_SECONDS)
     finally:
         undo()
     return {

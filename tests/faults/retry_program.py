@@ -72,7 +72,7 @@ def run(case, directory, way, place, level):
     noted = numbers.key_by(lambda n: n).map(Note(directory)).rebalance()
     noted.filter(lambda n: False).print()
     client = env.execute_async(case)
-    error = client.get_job_execution_result()._future.exception()
+    error = client.get_job_execution_result().exception()
     seen = Counter(line for file in directory.glob("seen-*") for line in file.read_text().split())
     attempts = [int(line) for line in (directory / "attempts").read_text().split()]
     return {

@@ -30,13 +30,13 @@ def job(env, tmp_path):
 
 def right_hello(client, level=0, slot=0):
     """What a task of the epoch that ran last has said."""
-    master = client._master
+    master = client.master
     return Hello(str(master.job_id), 0, master.attempt.epoch, level, slot)
 
 
 def say(client, message, slot=0):
     """Says something to a slot as a Spark task would; returns the answer."""
-    pool = client._master.attempt.pool
+    pool = client.master.attempt.pool
     with pool.access.connect(slot) as connection:
         connection.send(message)
         return connection.recv_bytes()
@@ -68,14 +68,14 @@ def test_strangers_and_stragglers_are_refused_and_do_not_disturb_the_job(job, tm
 
 
 def test_a_wrong_key_is_rejected_and_does_not_disturb_the_job(job, tmp_path):
-    for address in job._master.attempt.pool.access.addresses:
+    for address in job.master.attempt.pool.access.addresses:
         with pytest.raises((AuthenticationError, EOFError, ConnectionError)):
             Client(address, authkey=b"guessed")
     assert_undisturbed(job, tmp_path)
 
 
 def test_a_peer_that_connects_and_says_nothing_does_not_disturb_the_job(job, tmp_path):
-    silent = [Client(address) for address in job._master.attempt.pool.access.addresses]
+    silent = [Client(address) for address in job.master.attempt.pool.access.addresses]
     try:
         assert_undisturbed(job, tmp_path)
     finally:

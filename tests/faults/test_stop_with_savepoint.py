@@ -56,7 +56,7 @@ def test_a_slot_that_dies_while_a_stop_is_committed_doubles_and_loses_nothing(sp
     out = tmp_path / "out"
     out.mkdir()
     client = program(out, tmp_path / "checkpoints").execute_async("stopped")
-    master = client._master
+    master = client.master
     wait_until(lambda: master.progress.epochs, what="the first epoch")
     (out / "kill").touch()
     location = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()

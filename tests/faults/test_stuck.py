@@ -23,7 +23,7 @@ def configure(env, settings):
 
 def error_of(future) -> str:
     with pytest.raises(CheckpointFailedError) as caught:
-        future._future.result(ENOUGH_SECONDS)
+        future.result(ENOUGH_SECONDS)
     return str(caught.value)
 
 
@@ -34,7 +34,7 @@ def test_a_checkpoint_times_out_within_an_epoch_and_names_the_operator_and_its_l
     client = env.execute_async()
     reached(tmp_path)
     # Not before: how long it takes to get there is Spark's matter.
-    coordinator = client._master.checkpoints
+    coordinator = client.master.checkpoints
     coordinator.settings = replace(coordinator.settings, timeout=1.0)
     message = failure(client)
     assert "Operator 'gate' (subtask " in message
@@ -64,8 +64,8 @@ def test_a_slot_that_is_not_heard_of_any_more_fails_the_job(env, tmp_path):
     pid = slot_pids(client)[0]
     os.kill(pid, signal.SIGSTOP)
     # Not before: on a busy machine a slot that starts may be silent for a while.
-    pool = client._master.attempt.pool
-    pool._timeouts = replace(pool._timeouts, heartbeat_timeout=5.0)
+    pool = client.master.attempt.pool
+    pool.timeouts = replace(pool.timeouts, heartbeat_timeout=5.0)
     assert f"slot 0 (process {pid} on " in (message := failure(client))
     assert "has not been heard of for 5 s (heartbeat.timeout)" in message
 
@@ -96,8 +96,8 @@ def test_a_cancel_while_slots_start_ends_the_start(env, busy_spark):
     configure(env, {})
     numbers(env, 1, 10).print()
     client = env.execute_async()
-    wait_until(lambda: client._master.attempt is not None and client._master.attempt.pool is not None)
-    client.cancel()._future.result(ENOUGH_SECONDS / 2)
+    wait_until(lambda: client.master.attempt is not None)
+    client.cancel().result(ENOUGH_SECONDS / 2)
     assert client.get_job_status().result() is JobStatus.CANCELED
 
 

@@ -333,7 +333,7 @@ def test_a_drained_job_lets_everything_out(tmp_path):
     env.from_source(NumberSequenceSource(1, 10**9), WatermarkStrategy.no_watermarks(), "endless")
     stream = numbers(env, 10**9).map(slow).key_by(lambda value: value % 2).count_window(10**8).reduce(max)
     job = Collecting(stream)
-    wait_until(lambda: job.client._master.progress.epochs, what="the first epoch")
+    wait_until(lambda: job.client.master.progress.epochs, what="the first epoch")
     location = job.client.stop_with_savepoint(True, str(tmp_path)).result()
     assert Path(location, "_metadata").exists()
     assert job.client.get_job_status().result() is JobStatus.FINISHED
@@ -387,7 +387,7 @@ def test_a_checkpoint_whose_file_was_altered_is_refused_once_and_by_name(tmp_pat
     again = Collecting(build(env, 4000))
     with pytest.raises(Exception, match=rf"{directory}/shared/\S+ was altered: a checksum is wrong"):
         again.rest()
-    assert again.client._master.restarts == 0, "it would fail in the same way again"
+    assert again.client.master.restarts == 0, "it would fail in the same way again"
 
 
 def test_state_in_rocksdb_survives_a_killed_slot_and_another_parallelism(tmp_path):

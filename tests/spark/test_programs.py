@@ -250,7 +250,7 @@ class Forever(SourceFunction):
 def test_an_idle_job_runs_no_epochs_and_a_cancel_leaves_nothing_running(env):
     env.add_source(Forever()).print()
     client = env.execute_async("idle")
-    master = client._master
+    master = client.master
     wait_until(lambda: master.progress.records_in == 1)
     # The epochs of the record and of what follows from it, on a busy machine a while later.
     wait_until(lambda: _idle_for(master, 1.5))
@@ -324,7 +324,7 @@ def test_a_backlog_never_becomes_one_epoch(spark):
     numbers(own, 1, 400_000).filter(lambda n: False).print()
     client = own.execute_async()
     client.get_job_execution_result().result()
-    epochs = client._master.progress.epochs
+    epochs = client.master.progress.epochs
     assert len(epochs) >= 3
     assert sum(epoch.records for epoch in epochs) == 400_000
 
@@ -335,7 +335,7 @@ def test_an_operator_that_multiplies_its_input_does_not_hold_it_in_memory(env):
     stream.key_by(lambda text: 1).map(len).filter(lambda length: length != 1000).print()
     client = env.execute_async()
     client.get_job_execution_result().result()
-    epochs = client._master.progress.epochs
+    epochs = client.master.progress.epochs
     assert max(memory for epoch in epochs for memory in epoch.memory) < 250e6
 
 

@@ -53,5 +53,5 @@ def test_the_files_of_an_epochs_exchanges_go_with_it(env) -> None:
     stream.key_by(lambda n: n % 7).map(lambda n: n).filter(lambda n: False).print()
     client = env.execute_async()
     client.get_job_execution_result().result()
-    assert len(client._master.progress.epochs) > 3
+    assert len(client.master.progress.epochs) > 3
     wait_until(lambda: shuffle_files() <= before, what="the end of all shuffle files")

@@ -29,7 +29,7 @@ def test_a_large_dataframe_does_not_become_one_epoch(env, spark):
     env.from_spark(frame).key_by(lambda row: row.id % 10).map(lambda row: row.id).filter(lambda n: False).print()
     client = env.execute_async()
     client.get_job_execution_result().result()
-    epochs = client._master.progress.epochs
+    epochs = client.master.progress.epochs
     assert len(epochs) > 1
     assert sum(epoch.records for epoch in epochs) == 300_000
 

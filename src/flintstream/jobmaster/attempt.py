@@ -59,7 +59,7 @@ class JobAttempt:
         self._writers = SparkWriters(job, self._slots, spark)
         self._sources: dict[str, SourceCoordinator] = {}
         """By operator id."""
-        self._runner: EpochRunner | None = None
+        self.runner: EpochRunner | None = None
         self._epochs: EpochLoop | None = None
         self._over = False
 
@@ -88,7 +88,7 @@ class JobAttempt:
         self.watchdog.start()
         self._deploy(restored)
         graph = job.graph
-        runner = self._runner = EpochRunner(
+        runner = self.runner = EpochRunner(
             self._spark,
             job.job_id,
             self._number,
@@ -188,8 +188,8 @@ class JobAttempt:
 
     def interrupt(self) -> None:
         """Ends what runs; may be called from any thread."""
-        if self._runner is not None:
-            self._runner.cancel()
+        if self.runner is not None:
+            self.runner.cancel()
         self.pool.interrupt()
 
     def fail_drain(self, seconds: float) -> None:

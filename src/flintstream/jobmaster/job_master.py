@@ -80,7 +80,7 @@ class JobMaster:
         self.checkpoints.check_storage()
         self._deliveries = Deliveries(self.progress, settings.checkpoints.enabled, lambda: self._control.cancelled)
         self._source_factory = SourceFactory(self._source_directory(), settings.checkpoints.enabled)
-        self._context = JobContext(
+        self.context = JobContext(
             str(self.job_id),
             graph,
             JobDeployment.of(graph),
@@ -135,12 +135,12 @@ class JobMaster:
         self._control.request(request)
         if self.status in _ENDED:
             self._control.refuse_requests(self._end())
-        timer = _later(self.settings.checkpoints.timeout, self._expire, request)
+        timer = _later(self.settings.checkpoints.timeout, self.expire, request)
         request.result.add_done_callback(lambda done: timer.cancel())
         return request.result
 
-    def _expire(self, request: SavepointRequest) -> None:
-        """A savepoint that is wanted has had all its time."""
+    def expire(self, request: SavepointRequest) -> None:
+        """A savepoint that is wanted has had all its time; called by a timer."""
         if request.begun.is_set() or request.result.done():
             return  # It is being taken, and times out as a checkpoint does.
         seconds, attempt = self.settings.checkpoints.timeout, self.attempt
@@ -263,7 +263,7 @@ class JobMaster:
             self._spark = get_or_create_session(self.settings.configuration)
             self._spark_is_lost = False
         restored = self._claim_and_read()
-        attempt = self.attempt = JobAttempt(self._context, self.restarts, self._spark)
+        attempt = self.attempt = JobAttempt(self.context, self.restarts, self._spark)
         self.progress.begin_attempt()
         attempt.start(restored)
         self._set_status(JobStatus.RUNNING)
@@ -362,6 +362,8 @@ class JobMaster:
         return JobExecutionError(self.settings.job_name, str(self.job_id), fault)
 
     def _set_status(self, status: JobStatus) -> None:
+        if self.status in _ENDED:
+            return  # The job was left behind, and its thread goes on after all.
         self.status = status
         self.status_times.append((status, time.time()))
 

@@ -34,6 +34,11 @@ class Collector:
             if gone():
                 return
 
+    @property
+    def waiting(self) -> int:
+        """How many pages the reader has not taken yet."""
+        return self._pages.qsize()
+
     def end(self, failure: Callable[[], BaseException | None]) -> None:
         """No page follows. `failure` gives the reason if the job has failed. Does not wait for the reader."""
         self._failure = failure

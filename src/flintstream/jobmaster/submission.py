@@ -66,26 +66,27 @@ class LocalJobClient(JobClient):
     """The client of a job whose JobMaster lives in this process."""
 
     def __init__(self, master: JobMaster) -> None:
-        self._master = master
+        self.master = master
+        """What runs the job: for tests and benchmarks that look closer than a client does."""
 
     def get_job_id(self) -> JobID:
-        return self._master.job_id
+        return self.master.job_id
 
     def get_job_status(self) -> CompletableFuture:
-        return CompletableFuture.completed(self._master.status)
+        return CompletableFuture.completed(self.master.status)
 
     def get_accumulators(self) -> CompletableFuture:
-        return CompletableFuture.completed(self._master.accumulators)
+        return CompletableFuture.completed(self.master.accumulators)
 
     def get_job_execution_result(self) -> CompletableFuture:
-        return CompletableFuture(self._master.result)
+        return CompletableFuture(self.master.result)
 
     def cancel(self) -> CompletableFuture:
         done = promise()
 
         def wait() -> None:
-            self._master.cancel()
-            self._master.join()
+            self.master.cancel()
+            self.master.join()
             done.set_result(None)
 
         threading.Thread(target=wait, name="cancel", daemon=True).start()
@@ -94,18 +95,18 @@ class LocalJobClient(JobClient):
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture:
-        return CompletableFuture(self._master.savepoint(savepoint_directory, True, advance_to_end_of_event_time))
+        return CompletableFuture(self.master.savepoint(savepoint_directory, True, advance_to_end_of_event_time))
 
     def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
         """Takes a savepoint and cancels the job; the future gives the savepoint's directory."""
-        taken = self._master.savepoint(savepoint_directory)
+        taken = self.master.savepoint(savepoint_directory)
         done = promise()
 
         def wait() -> None:
             try:
                 location = taken.result()
-                self._master.cancel()
-                self._master.join()
+                self.master.cancel()
+                self.master.join()
             except BaseException as error:
                 done.set_exception(error)
             else:
@@ -115,12 +116,12 @@ class LocalJobClient(JobClient):
         return CompletableFuture(done)
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
-        return CompletableFuture(self._master.savepoint(savepoint_directory))
+        return CompletableFuture(self.master.savepoint(savepoint_directory))
 
     def iterate(self, collector_id: str) -> Iterator[Any]:
         """The records that a collecting sink hands to the driver, as they come."""
-        return iter(self._master.collector(collector_id))
+        return iter(self.master.collector(collector_id))
 
     def abandon(self, collector_id: str) -> None:
         """Tells the job that nobody reads these records any more."""
-        self._master.collector(collector_id).abandon()
+        self.master.collector(collector_id).abandon()

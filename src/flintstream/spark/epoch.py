@@ -38,21 +38,21 @@ class EpochRunner(Transport):
         self._context = spark.sparkContext
         self._job_id = job_id
         # Never that of another job, also not of one with the same id: what is cancelled stays so.
-        self._group = f"flint-{job_id}-{attempt}-{uuid.uuid4().hex[:8]}"
+        self.group = f"flint-{job_id}-{attempt}-{uuid.uuid4().hex[:8]}"
         self._widths = list(widths)
         self._tasks = [LevelTask(job_id, attempt, level, vertices, slots) for level, vertices in enumerate(levels)]
         self._plan: Any = None
 
     def run(self, epoch: int, readers: Sequence[DataFrame] = ()) -> None:
         """Runs an epoch to its end; raises what Spark raises. `readers` are rows for level 0."""
-        self._context.setLocalProperty("spark.scheduler.pool", self._group)
-        self._context.setJobGroup(self._group, f"epoch {epoch} of job {self._job_id}", True)
+        self._context.setLocalProperty("spark.scheduler.pool", self.group)
+        self._context.setJobGroup(self.group, f"epoch {epoch} of job {self._job_id}", True)
         self._context.setLocalProperty(EPOCH_PROPERTY, str(epoch))
         self._frame(readers).collect()
 
     def cancel(self) -> None:
         """Stops the epoch that runs, and any that would begin later; may be called from any thread."""
-        cancel_jobs(self._context, self._group, "the job has ended")
+        cancel_jobs(self._context, self.group, "the job has ended")
 
     def _frame(self, readers: Sequence[DataFrame]) -> DataFrame:
         """The epoch's plan. Without readers it never changes: it is analysed once, and planned anew from there."""

@@ -115,7 +115,7 @@ class SlotPool:
         encrypted: bool = False,
         timeouts: SlotTimeouts | None = None,
     ) -> None:
-        self._timeouts = timeouts or SlotTimeouts()
+        self.timeouts = timeouts or SlotTimeouts()
         self._on_message = on_message
         self._python_executable = python_executable
         self.credentials = new_credentials(encrypted)
@@ -142,7 +142,7 @@ class SlotPool:
         self._interrupted = False
         self._last_beat: float | None = None
         self.local = is_local(spark)
-        self._directory = tempfile.mkdtemp(prefix="slots-", dir=work_directory())
+        self.directory = tempfile.mkdtemp(prefix="slots-", dir=work_directory())
         self._listener: ConnectionListener | None = None
 
     # --- start and end ---
@@ -150,8 +150,8 @@ class SlotPool:
     def start(self) -> None:
         """Starts the slots on the executors and waits until each has called back."""
         own: Address
-        if self.local and len(os.fsencode(self._directory)) <= _LONGEST_DIRECTORY:
-            own = os.path.join(self._directory, "driver")
+        if self.local and len(os.fsencode(self.directory)) <= _LONGEST_DIRECTORY:
+            own = os.path.join(self.directory, "driver")
         else:
             own = (self._spark.sparkContext.getConf().get("spark.driver.host", "localhost"), 0)
         # All slots may come at once.
@@ -159,7 +159,7 @@ class SlotPool:
         self._listener = ConnectionListener(own, self.credentials, self._register, most_waiting=most_waiting)
         threading.Thread(target=self._listener.serve, name="slots", daemon=True).start()
         ship_package(self._spark)
-        deadline = time.monotonic() + self._timeouts.start
+        deadline = time.monotonic() + self.timeouts.start
         self._wait_for_calls(self._launch_in_time(), deadline)
         self._listener.close()
         threading.Thread(target=self._listen, name="slot events", daemon=True).start()
@@ -185,7 +185,7 @@ class SlotPool:
                 raise SlotError(f"slot {dead[0]} {describe_exit(self._exit_status(dead[0]))} (while it started)")
             if time.monotonic() >= deadline:
                 raise SlotError(
-                    f"slots {missing} have not called back within {self._timeouts.start:g} s (slot.request.timeout): their "
+                    f"slots {missing} have not called back within {self.timeouts.start:g} s (slot.request.timeout): their "
                     "processes could not be started, or do not reach the driver"
                 )
 
@@ -237,7 +237,7 @@ class SlotPool:
             too_late.set()
             self._cancel_start()
 
-        timer = threading.Timer(self._timeouts.start, cancel)
+        timer = threading.Timer(self.timeouts.start, cancel)
         timer.daemon = True
         timer.start()
         try:
@@ -245,7 +245,7 @@ class SlotPool:
         except Exception as error:
             if too_late.is_set():
                 raise SlotError(
-                    f"Spark has not started {self._count} slots within {self._timeouts.start:g} s (slot.request.timeout): "
+                    f"Spark has not started {self._count} slots within {self.timeouts.start:g} s (slot.request.timeout): "
                     "it needs as many free cores at once as the job has slots, or all it has"
                 ) from error
             if self._interrupted:
@@ -266,7 +266,7 @@ class SlotPool:
         started = (
             context.parallelize(groups, tasks)
             .barrier()
-            .mapPartitions(partial(_start_slots, self._python_executable, self._directory if self.local else None))
+            .mapPartitions(partial(_start_slots, self._python_executable, self.directory if self.local else None))
             .collect()
         )
         assert len(started) == self._count
@@ -281,9 +281,9 @@ class SlotPool:
             attempt=self._attempt,
             driver=self._listener.address,
             credentials=self.credentials,
-            directory=self._directory if self.local else None,
-            connect_seconds=self._timeouts.start,
-            heartbeat_timeout=self._timeouts.heartbeat_timeout,
+            directory=self.directory if self.local else None,
+            connect_seconds=self.timeouts.start,
+            heartbeat_timeout=self.timeouts.heartbeat_timeout,
         )
 
     def close(self) -> None:
@@ -298,7 +298,7 @@ class SlotPool:
             hang_up(handle.connection)
             handle.outbox.close()
         self._wait_for_exit()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _wait_for_exit(self) -> None:
         """On this machine, nothing of a job is left when it has ended."""
@@ -327,7 +327,7 @@ class SlotPool:
     def access(self) -> SlotAccess:
         """How Spark tasks reach the slots."""
         addresses = tuple(self._slots[slot].address for slot in range(self._count))
-        return SlotAccess(addresses, self.credentials.for_tasks, self._timeouts.heartbeat_timeout)
+        return SlotAccess(addresses, self.credentials.for_tasks, self.timeouts.heartbeat_timeout)
 
     @property
     def handles(self) -> list[SlotHandle]:
@@ -367,7 +367,7 @@ class SlotPool:
         self, kind: type[Message[Result]], sent: dict[int, Future[Result]], timeout: float | None
     ) -> list[Result]:
         if timeout is None and not kind.runs_user_code:
-            timeout = self._timeouts.call
+            timeout = self.timeouts.call
         while _late(sent, timeout):
             looked = self.look()
             # Calls queue behind code of the program: a reader, say, that waits for its server. The watchdog reports that.
@@ -400,14 +400,14 @@ class SlotPool:
         """Asks all slots for a sign of life, and loses those that have given none for too long."""
         now = time.monotonic()
         # A driver that was stopped itself, by Control-Z say, has not listened: that is no silence of the slots.
-        missed = max(0.0, now - (self._last_beat or now) - 2 * self._timeouts.heartbeat_interval)
+        missed = max(0.0, now - (self._last_beat or now) - 2 * self.timeouts.heartbeat_interval)
         self._last_beat = now
         for handle in list(self._slots.values()):
             handle.heard += missed
             if handle.slot in self._lost_slots:
                 continue
-            if now - handle.heard > self._timeouts.heartbeat_timeout:
-                why = f"{handle} has not been heard of for {self._timeouts.heartbeat_timeout:g} s (heartbeat.timeout)"
+            if now - handle.heard > self.timeouts.heartbeat_timeout:
+                why = f"{handle} has not been heard of for {self.timeouts.heartbeat_timeout:g} s (heartbeat.timeout)"
                 self._lost(handle, why)
             else:
                 self._send(handle.slot, Look())
@@ -483,7 +483,7 @@ class SlotPool:
         """How a slot has ended; on other machines, nobody knows."""
         if not self.local:
             return None
-        return exit_status(self._directory, slot, EXIT_SECONDS, self._started[slot].runs)
+        return exit_status(self.directory, slot, EXIT_SECONDS, self._started[slot].runs)
 
     def _lost(self, handle: SlotHandle, summary: str) -> None:
         self._lost_slots[handle.slot] = summary

@@ -77,9 +77,9 @@ def test_with_checkpoints_records_wait_for_the_one_that_contains_them():
     slots, made = Slots(), deliveries(held_back=True)
     for epoch in (1, 2, 3):
         made.take(epoch, slots.reports(SPOOL, [[epoch]]), slots, set())
-    assert made.collector(SPOOL)._pages.qsize() == 0
+    assert made.collector(SPOOL).waiting == 0
     made.release(2)
-    assert made.collector(SPOOL)._pages.qsize() == 2
+    assert made.collector(SPOOL).waiting == 2
     made.release(2)
     # The attempt fails, and the third epoch comes again.
     made.forget()
@@ -127,4 +127,4 @@ def test_a_slow_reader_holds_the_job_up_but_not_its_end():
     made.end(None)
     assert list(collector) == list(range(256))
     collector.put(pickle.dumps(["room again"]), lambda: True)
-    assert collector._pages.qsize() == 2
+    assert collector.waiting == 2

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+from tests.waiting import wait_until
 
 from flintstream.common import JobStatus
 from flintstream.jobmaster import job_master as module
@@ -36,21 +37,59 @@ def make_master(**configuration: str) -> JobMaster:
     return JobMaster(execution_graph(sink(source())), JobSettings("my job", options), nowhere)
 
 
-def play(master: JobMaster, monkeypatch: Any, attempt: Any) -> None:
+def in_place_of_attempts(monkeypatch: Any, call: Any) -> None:
+    """Each attempt only calls a function."""
+
+    class Attempt(PlayedAttempt):
+        def start(self, restored: Any) -> None:
+            call()
+
+    monkeypatch.setattr(module, "JobAttempt", Attempt)
+
+
+def play(master: JobMaster, monkeypatch: Any, call: Any) -> None:
     """Runs the job with a function in place of its attempts, until its thread has ended."""
-    monkeypatch.setattr(master, "_run_attempt", attempt)
+    in_place_of_attempts(monkeypatch, call)
     master.start()
     master.join(10)
+
+
+class PlayedAttempt:
+    """An attempt that does nothing."""
+
+    accumulators: ClassVar[dict[str, Any]] = {}
+    pool = SimpleNamespace(close=lambda: None)
+
+    def __init__(self, context: Any, number: int, spark: Any) -> None:
+        """Takes what a real one takes."""
+
+    def start(self, restored: Any) -> None: ...
+
+    def run(self) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def release(self, finished: bool) -> None: ...
+
+    def give_up_calls(self, why: str) -> None: ...
+
+    def interrupt(self) -> None: ...
+
+
+def wait_for_the_end(master: JobMaster) -> None:
+    """Waits until the job's thread has ended, which is after the job has."""
+    name = f"job {master.settings.job_name}"
+    wait_until(lambda: all(thread.name != name for thread in threading.enumerate()), seconds=60.0)
 
 
 def cannot(*arguments: Any) -> None:
     raise OSError("the storage has gone")
 
 
-@pytest.mark.parametrize("part", ["_source_factory", "checkpoints"])
+@pytest.mark.parametrize("part", ["source_factory", "coordinator"])
 def test_a_job_ends_although_what_it_leaves_cannot_be_removed(monkeypatch, caplog, part):
     master = make_master()
-    monkeypatch.setattr(getattr(master, part), "close", cannot)
+    monkeypatch.setattr(getattr(master.context, part), "close", cannot)
     play(master, monkeypatch, lambda: None)
     assert master.status is JobStatus.FINISHED
     assert master.result.result(0).get_job_id() == master.job_id
@@ -81,7 +120,7 @@ def test_whoever_waits_for_a_job_or_savepoint_may_give_up_and_the_job_goes_on(mo
         wanted.result(0)
 
 
-class StoppedAttempt:
+class StoppedAttempt(PlayedAttempt):
     """An attempt that stops with a savepoint; as often as it is told, its sinks cannot commit."""
 
     request: ClassVar[SavepointRequest]
@@ -92,10 +131,6 @@ class StoppedAttempt:
     restored: ClassVar[list[int | None]]
     """What each attempt was told to restore."""
     committed: ClassVar[list[str]]
-    accumulators: ClassVar[dict[str, Any]] = {}
-
-    def __init__(self, *arguments: Any) -> None:
-        """Takes what a real one takes."""
 
     def start(self, restored: Any) -> None:
         self.restored.append(None if restored is None else restored.checkpoint_id)
@@ -115,12 +150,6 @@ class StoppedAttempt:
         if len(self.restored) <= self.failures:
             raise SlotError("slot 1 died")
         self.committed.append(when)
-
-    def finish(self) -> None:
-        """Has nothing to finish."""
-
-    def release(self, finished: bool) -> None:
-        """Has nothing to release."""
 
 
 @pytest.fixture
@@ -212,9 +241,8 @@ def test_a_job_ends_although_nobody_reads_what_it_has_collected(monkeypatch):
     for _ in range(256):
         collector.put(b"\x80\x04N.", lambda: False)
     master.cancel()
-    play(master, monkeypatch, lambda: master._control.check())
-    master._thread.join(60)
-    assert not master._thread.is_alive()
+    play(master, monkeypatch, master.context.control.check)
+    wait_for_the_end(master)
     assert master.status is JobStatus.CANCELED
 
 
@@ -235,7 +263,7 @@ def test_the_operators_of_a_job_have_the_maximum_parallelism_that_was_taken_over
     settings = JobSettings("my job", {"execution.state-recovery.path": location})
     master = JobMaster(program(parallelism=3), settings, nowhere)
     assert {info.name: info.max_parallelism for info in master.checkpoints._operators.values()}["Count"] == 16
-    assert [vertex.max_parallelism for vertex in master._context.deployment.vertices] == [128, 16, 128]
+    assert [vertex.max_parallelism for vertex in master.context.deployment.vertices] == [128, 16, 128]
 
 
 def test_a_cancelled_job_is_not_a_failed_one_whatever_fails_meanwhile(monkeypatch):
@@ -260,7 +288,7 @@ def test_cancelling_a_job_that_waits_for_its_restart_ends_it(monkeypatch):
     master = make_master(restart_strategy__type="fixed-delay", **{"restart-strategy.fixed-delay.delay": "100 s"})
     waiting = threading.Event()
     monkeypatch.setattr(master.progress, "restarts", lambda *arguments: waiting.set())
-    monkeypatch.setattr(master, "_run_attempt", cannot)
+    in_place_of_attempts(monkeypatch, cannot)
     master.start()
     assert waiting.wait(10)
     master.cancel()
@@ -277,7 +305,7 @@ def test_a_cancelled_job_ends_although_its_thread_hangs(monkeypatch, caplog):
         begun.set()
         never.wait(60)
 
-    monkeypatch.setattr(master, "_run_attempt", hang_in_user_code)
+    in_place_of_attempts(monkeypatch, hang_in_user_code)
     master.start()
     assert begun.wait(60)
     master.cancel()
@@ -288,7 +316,7 @@ def test_a_cancelled_job_ends_although_its_thread_hangs(monkeypatch, caplog):
     assert "its thread has not ended; it is at" in caplog.text
     assert "in hang_in_user_code" in caplog.text
     never.set()
-    master._thread.join(60)
+    wait_for_the_end(master)
     assert master.status is JobStatus.CANCELED
 
 
@@ -297,15 +325,15 @@ def test_a_savepoint_that_nobody_takes_ends_with_the_reason(monkeypatch, tmp_pat
     wanted = master.savepoint(str(tmp_path))
     with pytest.raises(CheckpointFailedError, match=r"could not begin for 0\.05 s: the job is CREATED"):
         wanted.result(60)
-    assert master._control.next_request() is None, "nobody takes it later"
+    assert master.context.control.next_request() is None, "nobody takes it later"
 
 
 def test_a_savepoint_that_is_being_taken_has_its_own_deadline(tmp_path):
     master = make_master(execution__checkpointing__timeout="50 ms")
     wanted = master.savepoint(str(tmp_path))
-    request = master._control.next_request()
+    request = master.context.control.next_request()
     request.begun.set()
-    master._expire(request)
+    master.expire(request)
     assert not wanted.done()
 
 
@@ -318,21 +346,13 @@ def lose_spark(master: JobMaster, monkeypatch: Any, loss: SparkLoss) -> tuple[li
     monkeypatch.setattr(module, "loss_of", lambda spark: None if spark == "new" else loss)
     monkeypatch.setattr(module, "get_or_create_session", lambda configuration: "new")
 
-    class Attempt:
-        accumulators: ClassVar[dict[str, Any]] = {}
-
+    class Attempt(PlayedAttempt):
         def __init__(self, context: Any, number: int, spark: Any) -> None:
             sessions.append(spark)
 
         def start(self, restored: Any) -> None:
             if sessions[-1] != "new":
                 raise ConnectionRefusedError("Connection refused")
-
-        def run(self) -> None: ...
-
-        def finish(self) -> None: ...
-
-        def release(self, finished: bool) -> None: ...
 
     monkeypatch.setattr(module, "JobAttempt", Attempt)
     master.start()
@@ -360,7 +380,7 @@ def test_a_session_that_is_the_programs_own_is_not_replaced(monkeypatch):
 
 def test_a_dataframe_is_lost_with_its_spark(monkeypatch):
     master = restarting()
-    next(iter(master._graph.job_graph.nodes.values())).source = SimpleNamespace(frame="a DataFrame")
+    next(iter(master.context.graph.job_graph.nodes.values())).source = SimpleNamespace(frame="a DataFrame")
     sessions, failure = lose_spark(master, monkeypatch, SparkLoss("Spark's JVM has died", replaceable=True))
     assert sessions == [None]
     assert "with it the DataFrame of source" in str(failure)

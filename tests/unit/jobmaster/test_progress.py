@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from tests.terminal import Terminal, rows
 
 from flintstream.common.job_status import JobStatus
 from flintstream.datastream import OutputTag, ProcessFunction, StreamExecutionEnvironment
+from flintstream.jobmaster import progress as progress_module
 from flintstream.jobmaster import status_line
 from flintstream.jobmaster.progress import Progress, starting_spark
 from flintstream.jobmaster.status_line import StatusLine
@@ -22,6 +24,7 @@ from flintstream.testing import LocalJob
 
 PROGRAM = """\
 import sys
+import time
 import flintstream.spark.session as session
 from flintstream.datastream import StreamExecutionEnvironment
 
@@ -122,9 +125,10 @@ class TestLine:
             pass
         line.remove("job", "done")
 
-    def test_whatever_takes_long_is_told(self, console: Console) -> None:
-        progress = Progress("shop", True, StatusLine())
-        with starting_spark("shop", True, progress._line):
+    def test_whatever_takes_long_is_told(self, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+        line = StatusLine()
+        progress = Progress("shop", True, line)
+        with starting_spark("shop", True, line):
             assert "shop · starting Spark …" in console.getvalue()
         for phase in ("starting 2 slots", "restoring checkpoint 7", "closing"):
             progress.phase(phase)
@@ -134,8 +138,8 @@ class TestLine:
         progress.epoch(1, 1.0, 3, [left(0, 2)], [])
         progress.begin_epoch()
         assert progress.text() == "shop · epoch 1 · in 3 · out 2 · 3 records/s"
-        assert progress._epoch_since is not None
-        progress._epoch_since -= 12
+        later = time.monotonic() + 12
+        monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: later))
         assert progress.text().endswith(" · epoch 2 has run for 12 s")
         progress.end(JobStatus.FINISHED)
         assert rows(console.getvalue())[-2].startswith("shop · FINISHED · in 3 · out 2 · ")

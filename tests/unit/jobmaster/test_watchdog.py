@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -155,11 +156,12 @@ class TestCheckpointsThatCannotBegin:
         assert played.faults == []
 
     def test_are_none_if_the_work_has_ended_while_the_slots_were_asked(self, played):
-        with played.watchdog.waiting("epoch 3"):
+        with ExitStack() as work:
+            work.enter_context(played.watchdog.waiting("epoch 3"))
             look = played.look
 
             def slowly() -> dict[int, Activity | None]:
-                played.watchdog._work = None
+                work.close()
                 return look()
 
             played.look = slowly

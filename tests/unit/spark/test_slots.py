@@ -6,7 +6,7 @@ import os
 import subprocess
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +20,7 @@ from flintstream.common.processes import Process
 from flintstream.runtime.faults import Fault
 from flintstream.runtime.slot.handshake import connect
 from flintstream.runtime.slot.messages import VERSION, Close, FetchPage, Look, Message, Registration, Reply
+from flintstream.runtime.slot.process import SlotSpec
 from flintstream.runtime.slot.protocol import ASKING_SOURCES, Activity
 from flintstream.spark import slots as module
 from flintstream.spark.slots import SlotError, SlotPool
@@ -50,6 +51,13 @@ class Endless(Silent):
 
 
 @dataclass(frozen=True)
+class Held(Message[str]):
+    """Answered when the test says so."""
+
+    name = "held"
+
+
+@dataclass(frozen=True)
 class Deaf(Message[str]):
     """Nobody listens after this."""
 
@@ -65,20 +73,27 @@ class PlayedPool(SlotPool):
         self.answers_looks = True
         self.activity = Activity("snapshot", 70.0, None, None, 0.0, "  in a library\n")
         self.heard_enough = threading.Event()
+        self.heard: list[Message[Any]] = []
+        self.answers = threading.Event()
+        """Held is answered from then on."""
+        self.specs: list[SlotSpec] = []
         super().__init__(spark, "f" * 32, 0, COUNT, lambda: None, self.faults.append, timeouts=timeouts)
 
     def _launch(self) -> dict[int, Process]:
         for slot in range(self._count):
-            threading.Thread(target=self._play, args=(slot,), daemon=True).start()
+            self.specs.append(self._spec(slot))
+            threading.Thread(target=self._play, args=(slot, self.specs[slot]), daemon=True).start()
         return {slot: Process.of(os.getpid()) for slot in range(self._count)}
 
-    def _play(self, slot: int) -> None:
-        assert self._listener is not None
-        with connect(self._listener.address, self.credentials) as connection, suppress(EOFError, OSError):
+    def _play(self, slot: int, spec: SlotSpec) -> None:
+        with connect(spec.driver, spec.credentials) as connection, suppress(EOFError, OSError):
             connection.send(self.registration(slot))
             while True:
                 request = connection.recv()
                 message = request.message
+                self.heard.append(message)
+                if isinstance(message, Held):
+                    self.answers.wait(60)
                 if isinstance(message, Look) and self.answers_looks:
                     connection.send(Reply(request.number, self.activity))
                 elif not isinstance(message, Look) and (slot == 0 or not isinstance(message, Silent)):
@@ -141,10 +156,9 @@ def test_a_slot_whose_registration_cannot_be_read_ends_the_start(make_pool, monk
 
 def test_slots_and_tasks_wait_for_a_connection_as_the_settings_say(make_pool):
     timeouts = SlotTimeouts(start=77.0, heartbeat_timeout=88.0)
-    pool = PlayedPool(timeouts)
-    pool._listener = SimpleNamespace(address="driver", close=lambda: None)  # type: ignore[assignment]
-    assert pool._spec(0).connect_seconds == 77.0
-    assert make_pool(timeouts).access.connect_seconds == 88.0
+    pool = make_pool(timeouts)
+    assert [spec.connect_seconds for spec in pool.specs] == [77.0] * COUNT
+    assert pool.access.connect_seconds == 88.0
 
 
 def test_a_call_that_takes_too_long_says_which_slots_are_late_and_what_they_do(make_pool):
@@ -191,30 +205,30 @@ def test_a_call_behind_user_code_waits_for_it_and_can_be_given_up(make_pool, act
 
 def test_a_call_that_is_answered_while_slots_are_asked_what_they_do_is_answered(make_pool):
     pool = make_pool(SlotTimeouts(call=0.01))
-    late: Future[str] = Future()
+    asked = pool.handles[0].heard
 
     def look() -> dict[int, Activity | None]:
-        late.set_result("at last")
+        pool.answers.set()
+        wait_for(lambda: pool.handles[0].heard > asked)
         return dict.fromkeys(range(COUNT))
 
     pool.look = look
-    assert pool._replies_to(Hello, {0: late}, None) == ["at last"]
+    assert pool.call(0, Held()) == "held"
 
 
 def test_the_time_for_which_the_driver_was_stopped_itself_does_not_count(make_pool, monkeypatch):
     pool = make_pool(SlotTimeouts(call=2.0))
-    late: Future[str] = Future()
     waits: list[float] = []
 
     def stopped(futures: Any, timeout: float, until: str) -> Any:
         """The first wait ends long after its time; what has come meanwhile is read after that."""
         waits.append(timeout)
         if len(waits) == 2:
-            late.set_result("read now")
-        return wait(futures, 0, until)
+            pool.answers.set()
+        return wait(futures, 60 * (len(waits) - 1), until)
 
     monkeypatch.setattr(module, "wait", stopped)
-    assert pool._replies_to(Hello, {0: late}, None) == ["read now"]
+    assert pool.call(0, Held()) == "held"
     assert waits == [1.0, 1.0]
 
 
@@ -257,12 +271,12 @@ def test_slots_that_give_signs_of_life_are_not_lost(make_pool):
     assert pool.faults == []
 
 
-def test_a_driver_that_was_stopped_itself_loses_no_slot(make_pool):
+def test_a_driver_that_was_stopped_itself_loses_no_slot(make_pool, monkeypatch):
     pool = make_pool(SlotTimeouts(heartbeat_interval=1.0, heartbeat_timeout=5.0))
+    pool.answers_looks = False
     pool.beat()
-    pool._last_beat -= 1000.0
-    for handle in pool.handles:
-        handle.heard -= 1000.0
+    later = SimpleNamespace(monotonic=lambda: time.monotonic() + 1000.0, sleep=time.sleep)
+    monkeypatch.setattr(module, "time", later)
     pool.beat()
     assert pool.faults == []
 
@@ -315,7 +329,7 @@ def test_a_pool_leaves_no_thread_socket_or_directory_behind(make_pool):
     for _ in range(5):
         pool = make_pool()
         pool.close()
-        assert not os.path.exists(pool._directory)
+        assert not os.path.exists(pool.directory)
     deadline = time.monotonic() + 60
     while threads() - threads_before and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -368,7 +382,7 @@ def test_the_end_of_the_slots_ends_the_waiting_for_them(make_pool):
     pool = make_pool()
     with ThreadPoolExecutor(1) as executor:
         called = executor.submit(pool.call_all, Silent(), timeout=300.0)
-        wait_for(lambda: pool._replies)
+        wait_for(lambda: len(pool.heard) == COUNT)
         pool.close()
         with pytest.raises(SlotError, match="the slots of this attempt have been ended"):
             called.result(60)
