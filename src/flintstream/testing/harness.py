@@ -225,6 +225,16 @@ class OperatorHarness:
     # --- what the operator has done ---
 
     @property
+    def operator(self) -> Any:
+        """The operator itself."""
+        return self._operator
+
+    @property
+    def task(self) -> TaskUnderTest:
+        """What hosts it in place of a slot's task."""
+        return self._task
+
+    @property
     def event_time_timers(self) -> list[tuple[int, Any]]:
         """The event-time timers that have not fired yet, the earliest first, as pairs of timestamp and key."""
         self._flush()

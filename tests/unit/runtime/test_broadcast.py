@@ -229,7 +229,7 @@ class TestStates:
         with pytest.raises(UserCodeError, match=message), harness:
             harness.process_element2("x")
             harness.process_element1("r")
-        state = harness._operator.context.operator_state.get_broadcast_state(RULES)
+        state = harness.operator.context.operator_state.get_broadcast_state(RULES)
         assert dict(state.items()) == {"a": 7}
 
     def test_changing_while_reading(self, kind: Any, selector: Any) -> None:

@@ -572,17 +572,17 @@ class TestOperator:
         with assigning() as harness:
             harness.process_element(10)
             harness.end_epoch()
-            assert harness._task.next_due() == TIMEOUT / 1000
+            assert harness.task.next_due() == TIMEOUT / 1000
             harness.set_processing_time(TIMEOUT - 1)
             assert harness.records_and_watermarks == [Record(10, 10), Watermark(9)]
             harness.clear_output()
             harness.set_processing_time(TIMEOUT)
-            assert harness._task.next_due() is None
+            assert harness.task.next_due() is None
             harness.set_processing_time(5 * TIMEOUT)
             harness.process_element(20)
             harness.end_epoch()
             assert harness.records_and_watermarks == [Idleness(True), Idleness(False), Record(20, 20), Watermark(19)]
-            assert harness._task.next_due() == 6 * TIMEOUT / 1000
+            assert harness.task.next_due() == 6 * TIMEOUT / 1000
 
     def test_nothing_ever(self) -> None:
         with assigning() as harness:

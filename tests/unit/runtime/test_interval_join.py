@@ -53,7 +53,7 @@ def is_empty(harness: TwoInputOperatorHarness) -> bool:
 
 
 def dropped(harness: TwoInputOperatorHarness) -> Any:
-    return harness._operator.context.runtime_context.get_metrics_group().counter(LATE_RECORDS).get_count()
+    return harness.operator.context.runtime_context.get_metrics_group().counter(LATE_RECORDS).get_count()
 
 
 class TestPairs:

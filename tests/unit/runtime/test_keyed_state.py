@@ -238,8 +238,8 @@ class TestWithoutAKey:
         feed(harness, RECORDS)
         before = harness.keyed_state("list")
         with pytest.raises(UserCodeError, match="operator 'my state': there is no key at hand"):
-            harness._operator.close()
-        assert harness._operator.context.keyed_state.table("list") == before
+            harness.operator.close()
+        assert harness.operator.context.keyed_state.table("list") == before
 
 
 def call_all(states: dict[str, Any]) -> Iterator[Callable[[], Any]]:

@@ -345,7 +345,7 @@ class TestCheckpointedFunction:
             assert function.calls == [("initialize", True, [1, 2], [3]), "open"]
             assert dict(function.map_state.items()) == {"seen": 1}
             feed(harness, [5, 6])
-            assert list(harness._operator.context.operator_state.get_list_state(LIST)) == [1, 2]
+            assert list(harness.operator.context.operator_state.get_list_state(LIST)) == [1, 2]
             harness.snapshot()
             assert list(function.state) == [1, 2, 5, 6]
 

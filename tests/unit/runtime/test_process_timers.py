@@ -412,7 +412,7 @@ class TestProcessingTime:
 
     def test_when_the_operator_wants_an_epoch(self) -> None:
         with alarm() as harness:
-            task = harness._task
+            task = harness.task
             assert task.next_due() is None
             harness.process_element(("a", "event", 5))
             assert task.next_due() is None
@@ -427,7 +427,7 @@ class TestProcessingTime:
             harness.process_element(("a", "no processing", 2000))
             harness.set_processing_time(2500)
             assert timers_of(harness) == []
-            assert harness._task.next_due() is None
+            assert harness.task.next_due() is None
 
     def test_at_the_end_of_the_input_those_due_fire_and_the_others_are_dropped(self) -> None:
         with alarm() as harness:
@@ -458,7 +458,7 @@ class TestRestored:
         again.restore(taken)
         with again:
             assert sorted(again.event_time_timers) == [(5, "a"), (100, "a"), (100, "b")]
-            assert again._task.next_due() == 2.0
+            assert again.task.next_due() == 2.0
             again.process_element(("a", "no event", 100))
             again.process_watermark(100)
             assert timers_of(again) == [("a", 5), ("b", 100)]

@@ -675,7 +675,7 @@ def test_a_harness_with_it() -> None:
             yield value, self.count.value()
 
     with OneInputOperatorHarness(Count(), lambda value: value, state_backend="rocksdb") as harness:
-        state = harness._operator.context.keyed_state
+        state = harness.operator.context.keyed_state
         assert isinstance(state, RocksDBKeyedStateBackend)
         harness.process_elements(["a", "b", "a"])
         assert harness.output == [("a", 1), ("b", 1), ("a", 2)]

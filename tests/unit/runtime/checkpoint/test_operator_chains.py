@@ -148,7 +148,7 @@ def test_an_operator_goes_on_from_a_chain_as_if_nothing_had_happened(kind, phase
         harness.end_input()
         expected = harness.output
     again = HARNESSES[kind]()
-    again._task.restore(lambda operator_id, groups: [whole[len(phases)]])
+    again.task.restore(lambda operator_id, groups: [whole[len(phases)]])
     with again:
         # The watermark comes again with the first records.
         again.process_watermark(max(0, end - 15))

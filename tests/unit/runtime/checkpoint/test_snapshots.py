@@ -66,7 +66,7 @@ def test_a_restored_table_of_the_engine_is_written_once() -> None:
     after = OneInputOperatorHarness(lambda left, right: left + right, first, kind="reduce")
     after.restore(taken)
     with after:
-        state = after._operator.context.keyed_state
+        state = after.operator.context.keyed_state
         assert state is not None
         names = [info.name for info, _ in state.entries()]
         assert len(names) == len(set(names)) == 1

@@ -324,7 +324,7 @@ class TestSharing:
         with restored:
             drive(restored, steps[-40:])
             restored.process_watermark(MAX_WATERMARK)
-            made: Any = restored._operator
+            made: Any = restored.operator
             assert (made._shared_from < float("inf")) is after
             found = sorted(first + restored.output_with_timestamps)
         expected = run(general(self.ASSIGNER, CALLS["aggregate"]), steps)

@@ -84,7 +84,7 @@ def feed(harness: OneInputOperatorHarness, *records: Any) -> list[Any]:
 
 def left_over(harness: OneInputOperatorHarness) -> dict[str, Any]:
     """All that the operator still has stored, but for what the functions keep of a key."""
-    operator: Any = harness._operator
+    operator: Any = harness.operator
     tables = {name: dict(table) for name, table in operator.context.keyed_state._tables.items() if table}
     timers = {"event": harness.event_time_timers, "processing": harness.processing_time_timers}
     return tables | {name: found for name, found in timers.items() if found}
@@ -135,7 +135,7 @@ class TestTriggers:
             assert feed(harness, ("a", "CONTINUE", 4), ("a", "PURGE", 5)) == []
             assert feed(harness, ("a", "FIRE", 6)) == [("a", 0, 10, ["FIRE"])]
             assert feed(harness, 9) == []
-            operator: Any = harness._operator
+            operator: Any = harness.operator
             assert operator._parts.trigger.calls == [("time", 9, TimeWindow(0, 10)), ("clear", TimeWindow(0, 10))]
             assert left_over(harness) == {}
 
@@ -150,7 +150,7 @@ class TestTriggers:
         with harness_for(windows(GAP).trigger(Told()).process(Show())) as harness:
             feed(harness, ("a", "CONTINUE", 0), ("a", "CONTINUE", 15), ("b", "CONTINUE", 5))
             assert feed(harness, ("a", "FIRE", 8)) == [("a", 0, 25, ["CONTINUE", "CONTINUE", "FIRE"])]
-            operator: Any = harness._operator
+            operator: Any = harness.operator
             calls = operator._parts.trigger.calls
             assert calls[0] == ("merge", TimeWindow(0, 25))
             assert sorted(calls[1:]) == [("clear", TimeWindow(0, 10)), ("clear", TimeWindow(15, 25))]
@@ -191,7 +191,7 @@ class TestTriggers:
         with harness_for(stream) as harness:
             assert feed(harness, ("a", 1, 0), ("a", 3, 15), ("a", 2, 8), ("b", 9, 0), 27) == [("b", 0, 10, [9])]
             assert feed(harness, 28) == [("a", 0, 25, [1, 3, 2])]
-            operator: Any = harness._operator
+            operator: Any = harness.operator
             both = [1, 2, 3] if isinstance(descriptor, ListStateDescriptor) else 3
             assert operator._parts.trigger.calls[-1] == (28, both)
             feed(harness, 200)
@@ -543,7 +543,7 @@ class TestLateness:
     def test_dropped_records_are_counted(self, general: bool) -> None:
         with harness_for(windows(TEN).process(Show()), general) as harness:
             feed(harness, 9, ("a", 1, 1), ("a", 1, 10), ("a", 1, 9))
-            counter = harness._operator.context.runtime_context.get_metrics_group().counter(LATE_RECORDS)
+            counter = harness.operator.context.runtime_context.get_metrics_group().counter(LATE_RECORDS)
             assert counter.get_count() == 2
 
     def test_late_for_some_windows_only(self, general: bool) -> None:

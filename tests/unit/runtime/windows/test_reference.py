@@ -611,7 +611,7 @@ def check_empty(harness: OneInputOperatorHarness, reference: Reference) -> None:
     """Nothing is left of windows that are over."""
     if reference.kind.endless or not reference.kind.event_time:
         return
-    operator: Any = harness._operator
+    operator: Any = harness.operator
     assert harness.event_time_timers == []
     for name, table in operator.context.keyed_state._tables.items():
         assert not table, name

@@ -374,7 +374,7 @@ def stopped(job: Job, parts: list[Part], of_changes: bool = False, general_from:
         for subtask in range(part.parallelism):
             harness = job.harness(part.parallelism, subtask, number >= general_from)
             if left:
-                harness._task.restore(lambda operator_id, groups, left=left: left)
+                harness.task.restore(lambda operator_id, groups, left=left: left)
             with harness:
                 chain = []
                 for done, step in enumerate(part.steps):
@@ -423,7 +423,7 @@ def test_aligned_windows_as_the_general_operator(name: str) -> None:
 
 def restored(job: Job, *chain: Any) -> Any:
     harness = job.harness()
-    harness._task.restore(lambda operator_id, groups: [list(chain)])
+    harness.task.restore(lambda operator_id, groups: [list(chain)])
     return harness
 
 
@@ -451,7 +451,7 @@ class TestChanges:
             second = harness.snapshot(2)
         assert second.only_changes
         restored = self.JOB.harness(general=general)
-        restored._task.restore(lambda operator_id, groups: [[first, second]])
+        restored.task.restore(lambda operator_id, groups: [[first, second]])
         return restored
 
     def test_contains_that_a_window_has_fired(self, general: bool) -> None:
@@ -539,7 +539,7 @@ class TestBeforeTheFirstWatermark:
         job = JOBS["sliding, shared"]
         with job.harness() as harness:
             feed_all(job, harness, *[(key, number, number) for number in range(40) for key in ("k0", "k1")])
-            assert harness._operator._shared_from <= 10
+            assert harness.operator._shared_from <= 10
             feed_all(job, harness, 45)
             taken = harness.snapshot()
         total = sum(range(10, 40))
@@ -552,7 +552,7 @@ class TestBeforeTheFirstWatermark:
         job = JOBS["sliding, shared, no lateness"]
         with job.harness() as harness:
             feed_all(job, harness, *[("k0", number, number) for number in range(40)])
-            assert harness._operator._shared_from < float("inf")
+            assert harness.operator._shared_from < float("inf")
             feed_all(job, harness, 29)
             taken = harness.snapshot()
         with restored(job, taken) as harness:
