@@ -194,12 +194,13 @@ class SlotProcess:
 
     def run(self) -> None:
         """The processing thread: works until the driver hangs up, at which the process ends."""
-        try:
-            while True:
-                self._do_next()
-        except BaseException as error:
-            self._slot.fail(engine_fault(error))
-            raise
+        with self._selector, self._woken, self._waker:
+            try:
+                while True:
+                    self._do_next()
+            except BaseException as error:
+                self._slot.fail(engine_fault(error))
+                raise
 
     def _do_next(self) -> None:
         # In a frame of its own, which ends with it: before Python 3.13 whoever looks at the variables of a frame leaves a
