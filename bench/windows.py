@@ -38,7 +38,7 @@ from flintstream.datastream.windowed_stream import window_operator
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.windows.contents import AggregatedContents
 from flintstream.runtime.windows.functions import PassOn
-from flintstream.runtime.windows.parts import WindowParts
+from flintstream.runtime.windows.spec import WindowSpec
 from flintstream.testing import OneInputOperatorHarness
 
 LEAST_OF_BARE = 0.15
@@ -106,8 +106,8 @@ def _memory() -> list[Row]:
 
 def _held_bytes(open_windows: int, passed: int) -> int:
     keys, records = 2_000, 5
-    parts = WindowParts(TUMBLING, EventTimeTrigger(), AggregatedContents(Count()), PassOn())
-    with OneInputOperatorHarness(window_operator(parts), key_of) as harness:
+    spec = WindowSpec(TUMBLING, EventTimeTrigger(), AggregatedContents(Count()), PassOn())
+    with OneInputOperatorHarness(window_operator(spec), key_of) as harness:
         gc.collect()
         tracemalloc.start()
         for hour in range(passed + open_windows):

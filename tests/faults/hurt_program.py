@@ -328,7 +328,7 @@ def run(job: str, directory: Path, options: dict[str, str]) -> dict[str, Any]:
         # The driver was killed right behind it, before sinks could commit: here the one before it is the right one.
         refused = str(error)
         if readable_checkpoints(storage_at(str(path)))[0]:
-            [restored] = re.findall(r"(\S*/chk-\d+) is whole, but older", refused)
+            [restored] = re.findall(r"(\S*/chk-\d+) is intact, but older", refused)
     if restored is not None:
         options = {**options, "execution.state-recovery.path": restored}
     env = environment(directory, options)

@@ -312,7 +312,7 @@ def test_a_checkpoint_that_fails_and_is_tolerated_is_followed_by_a_good_one(spar
 @pytest.mark.timeout(600)
 def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_is_restored_by_its_own_name(spark, tmp_path):
     ended = hurt(Case((Hurt("after metadata", 3, "cut off file and kill -9"),)), tmp_path)
-    assert "a file of checkpoint 3, was cut off" in ended["refused"]
+    assert "a file of checkpoint 3, was truncated" in ended["refused"]
     assert ended["restored"].endswith("/chk-2")
 
 

@@ -38,7 +38,7 @@ def test_a_checkpoint_times_out_within_an_epoch_and_names_the_operator_and_its_l
     coordinator.settings = replace(coordinator.settings, timeout=1.0)
     message = failure(client)
     assert "Operator 'gate' (subtask " in message
-    assert "a checkpoint could not begin for 1 s, since epoch " in message
+    assert "a checkpoint could not start for 1 s, since epoch " in message
     assert "in map\n" in message and "time.sleep(0.01)" in message
     assert "epoch 1 has taken " in caplog.text, "it was reported before"
 
@@ -49,7 +49,7 @@ def test_a_savepoint_that_is_wanted_while_an_epoch_hangs_ends_with_the_reason(en
     client = env.execute_async()
     reached(tmp_path)
     message = error_of(client.trigger_savepoint(str(tmp_path / "savepoints")))
-    assert "the savepoint could not begin for 5 s: epoch " in message
+    assert "the savepoint could not start for 5 s: epoch " in message
     assert "in operator 'gate'" in message and "in map\n" in message
     open_gate(tmp_path)
     client.get_job_execution_result().result()

@@ -1,6 +1,6 @@
-"""What is in a directory of checkpoints and savepoints, and which of their files are not what was written.
+"""Reports the contents of a directory of checkpoints and savepoints, and which of their files are missing or damaged.
 
-Metadata, and the parts of state that are looked into, are read without the classes of the program: no code of it runs.
+Metadata and the structure of state are read without the classes of the program, and none of its code runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class StateReport:
     name: str
     kind: str
     size: int | None = 0
-    """The bytes of its values; None where it cannot be told apart from other states."""
+    """The size of its values in bytes; None if it cannot be separated from other states."""
 
 
 @dataclass
@@ -54,37 +54,37 @@ class OperatorReport:
     parallelism: int
     max_parallelism: int
     size: int
-    """All that is stored for it."""
+    """Its total size."""
     states: list[StateReport] = field(default_factory=list)
 
 
 @dataclass
 class CheckpointReport:
-    """A checkpoint or savepoint, as far as it can be read."""
+    """A checkpoint or savepoint, as far as it is readable."""
 
     location: str
     status: str = COMPLETE
-    """`complete`, `damaged`, `incomplete` (under way, or given up before it was complete), or `unsigned`: intact, and keys
-    were given."""
+    """`complete`, `damaged`, `incomplete` (in progress, or aborted), or `unsigned`: intact, but keys were given."""
     kind: str | None = None
     id: int | None = None
     timestamp: int | None = None
     """When it was taken, in milliseconds since 1970."""
     signature: str | None = None
-    """`none`, `unverified` where no key was given, `valid` or `invalid`."""
+    """`none`, `unverified` if no key was given, `valid` or `invalid`."""
     job_id: str | None = None
     job_name: str | None = None
     size: int | None = None
     files: int | None = None
-    """Their number, besides the metadata."""
+    """Their number, without the metadata."""
     problems: list[str] = field(default_factory=list)
     operators: list[OperatorReport] = field(default_factory=list)
 
 
 def inspect_directory(location: str, keys: SigningKeys | None = None) -> list[CheckpointReport]:
-    """The checkpoints and savepoints at a location: one of them, those of a job, or all below a directory of many jobs.
+    """Returns the checkpoints and savepoints at a location: a single one, those of a job, or all below a directory of
+    many jobs.
 
-    With keys, what is not signed is `unsigned`, and what was signed with none of them counts as damaged.
+    With keys, a checkpoint without a signature is `unsigned`, and one signed with none of the keys counts as damaged.
     """
     location = location.rstrip("/").removesuffix(f"/{METADATA}")
     storage = storage_at(location)
@@ -98,7 +98,7 @@ def inspect_directory(location: str, keys: SigningKeys | None = None) -> list[Ch
 
 
 def _below(storage: Storage, keys: SigningKeys | None) -> Iterator[CheckpointReport]:
-    """The checkpoints of one job, in their order, and savepoints beside them."""
+    """Returns the checkpoints of one job, in order, and the savepoints beside them."""
     names = storage.names()
     numbers = sorted(int(match[1]) for match in map(_CHECKPOINT.fullmatch, names) if match)
     others = [name for name in names if not _CHECKPOINT.fullmatch(name) and storage.exists(f"{name}/{METADATA}")]
@@ -108,14 +108,16 @@ def _below(storage: Storage, keys: SigningKeys | None) -> Iterator[CheckpointRep
 
 
 def _report(storage: Storage, parent: Storage, sound: set[Piece], keys: SigningKeys | None) -> CheckpointReport:
-    """One checkpoint. `sound` has pieces of the same job that were found to be what was written."""
+    """Returns the report of one checkpoint. `sound` has pieces of the same job that were verified already."""
     report = CheckpointReport(storage.root)
     try:
         data = storage.read(METADATA)
         metadata = CheckpointMetadata.from_bytes(data, storage.locate(METADATA))
     except FileNotFoundError:
         report.status = INCOMPLETE
-        report.problems.append(f"{storage.locate(METADATA)} is missing: under way, or never completed")
+        report.problems.append(
+            f"{storage.locate(METADATA)} is missing: the checkpoint is in progress or was never completed"
+        )
         return report
     except (CorruptCheckpointError, pickle.UnpicklingError) as error:
         report.status = DAMAGED
@@ -151,8 +153,9 @@ def _check_signature(report: CheckpointReport, data: bytes, location: str, keys:
 
 
 def sign_checkpoint(location: str, keys: SigningKeys) -> str:
-    """Signs a checkpoint or savepoint as it is now, after a look at each of its files; returns its own location, where that
-    of its job was given."""
+    """Verifies every file of a checkpoint or savepoint and signs it; returns its own location, even if its job's was
+    given.
+    """
     metadata, storage = read_checkpoint(location)
 
     def vouch(piece: Piece) -> Piece:
@@ -208,7 +211,7 @@ def _add(states: dict[str, StateReport], name: str, kind: str, size: int | None)
 
 
 class _Contents:
-    """Reads pieces, and notes those that are not what was written."""
+    """Reads pieces, and records those that are missing or damaged."""
 
     def __init__(self, storage: Storage, sound: set[Piece]) -> None:
         self._storage = storage
@@ -216,13 +219,13 @@ class _Contents:
         self.problems: list[str] = []
 
     def check(self, pieces: Iterable[Piece]) -> None:
-        """Only looks whether they are there, and unaltered."""
+        """Verifies that pieces exist and are unaltered, without reading their contents."""
         for piece in pieces:
             if piece not in self._sound:
                 self._bytes(piece)
 
     def read(self, pieces: Iterable[Piece]) -> Iterator[dict[str, Any] | None]:
-        """What is in those that are sound; None where it cannot be told."""
+        """Returns the contents of the intact pieces; None if they cannot be read."""
         for piece in pieces:
             data = self._bytes(piece)
             if data is not None:
@@ -240,7 +243,7 @@ class _Contents:
 
 
 class _Unknown:
-    """Stands for every object of a class that is not looked into: it takes what a pickle does to it."""
+    """A placeholder for objects of unknown classes: accepts whatever a pickle does to it."""
 
     def __new__(cls, *arguments: Any, **named: Any) -> _Unknown:
         return super().__new__(cls)
@@ -274,5 +277,5 @@ def _load(data: bytes) -> dict[str, Any] | None:
     try:
         content = _StateReader(io.BytesIO(data)).load()
     except Exception:
-        return None  # Classes that are themselves in the pickle cannot be stood for.
+        return None  # Classes that are pickled by value cannot be replaced by the placeholder.
     return content if isinstance(content, dict) else None

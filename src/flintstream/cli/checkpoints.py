@@ -1,4 +1,4 @@
-"""The command ``flint checkpoints``: shows what is in checkpoints and savepoints, and whether they are whole."""
+"""The command ``flint checkpoints``: shows the contents of checkpoints and savepoints, and verifies their files."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ _SIGNATURES = {
     "--signing-key-file",
     "key_file",
     metavar="FILE",
-    help=f"Verify signatures with the keys in FILE; unless given, that of {SIGNING_KEY_FILE.key} in the configuration file.",
+    help=f"Verify signatures with the keys in FILE; by default, {SIGNING_KEY_FILE.key} of the configuration file.",
 )
 @click.option(
     "--sign",
     is_flag=True,
-    help="Sign the checkpoint or savepoint in DIRECTORY, which you trust; of a job's directory, the last one.",
+    help="Sign the checkpoint or savepoint in DIRECTORY, if you trust it; in a job's directory, the last one.",
 )
 @click.argument("place", metavar="DIRECTORY|JOB")
 def checkpoints(place: str, as_json: bool, key_file: str | None, sign: bool) -> None:
     """Shows the checkpoints and savepoints in DIRECTORY, or the completed checkpoints of a running JOB.
 
-    DIRECTORY is that of many jobs, of one job, or of a single checkpoint or savepoint. Every file is read and compared with
-    its checksum; the exit code is 1 if one is missing, cut off or altered, or not signed with one of the keys, if keys are
-    given.
+    DIRECTORY may hold many jobs, one job, or a single checkpoint or savepoint. Every file is read and verified against
+    its checksum; the exit code is 1 if one is missing, truncated or altered or, if keys are given, not signed with one
+    of them.
     """
     with clear_errors():
         keys = SigningKeys.read_if(key_file or SIGNING_KEY_FILE.of(load_configuration().to_dict()))

@@ -1,7 +1,7 @@
-"""The demonstrations that ``flint demo`` runs: the programs of ``examples/``, shipped with the package.
+"""The programs that ``flint demo`` runs: those of ``examples/``, shipped with the package.
 
-``demo_programs`` is a link to that folder; a wheel has the files themselves in its place. A file whose name begins with an
-underscore is no program, but what some of them share.
+``demo_programs`` is a link to that folder; a wheel contains the files themselves. Files whose names begin with an
+underscore are shared code, not programs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Demo:
 
 
 def find_demos(folder: Path = _FOLDER) -> dict[str, Demo]:
-    """Returns the demonstrations by name, the one that `flint demo` runs first."""
+    """Returns the programs by name, starting with the default of `flint demo`."""
     paths = [path for path in folder.glob("*.py") if not path.name.startswith("_")]
     paths.sort(key=lambda path: (path.stem != _FIRST, path.stem))
     demos = [Demo(path.stem, _summary(path), path) for path in paths]

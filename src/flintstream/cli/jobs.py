@@ -1,6 +1,6 @@
 """The commands for running jobs: ``flint list``, ``savepoint``, ``stop`` and ``cancel``.
 
-What a script wants to read, the directory of a savepoint, goes to standard output; all else to standard error.
+The directory of a savepoint, for scripts, goes to standard output; everything else goes to standard error.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from flintstream.runtime.checkpoint.store import read_checkpoint
 __all__ = ["absolute", "cancel", "clear_errors", "list_jobs", "savepoint", "stop"]
 
 _DEFAULT = ""
-"""The value of an option that was given without one."""
+"""The value of an option given without one."""
 
 
 def absolute(location: str) -> str:
-    """A directory as the driver has to know it, whatever its working directory; a URL stays as it is."""
+    """Returns a directory as an absolute path, since the driver has another working directory; URLs are unchanged."""
     return location if "://" in location else os.path.abspath(Path(location).expanduser())
 
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Shows errors of jobs and files as messages."""
+    """Reports errors of jobs and files as messages, without tracebacks."""
     try:
         yield
     except (RegistryError, OSError, ValueError) as error:
@@ -43,7 +43,7 @@ def clear_errors() -> Iterator[None]:
 @click.command("list")
 @click.option("-r", "--running", is_flag=True, help="Only jobs that have started.")
 @click.option(
-    "-a", "--all", "everything", is_flag=True, help="Also jobs that have ended while their program still runs."
+    "-a", "--all", "everything", is_flag=True, help="Include jobs that have ended while their program still runs."
 )
 def list_jobs(running: bool, everything: bool) -> None:
     """Lists the running jobs of this user's programs."""
@@ -63,7 +63,7 @@ def list_jobs(running: bool, everything: bool) -> None:
 
 
 def _print_jobs(jobs: list[Job], on_terminal: bool) -> None:
-    """A line for each job: with its whole id in a pipe, which programs read, and what tells it apart on a terminal."""
+    """Prints a line per job: with the full id in a pipe, for programs, and with a unique prefix on a terminal."""
     columns = ("JOB", "NAME", "STATUS", "STARTED", "DURATION", "PARALLELISM", "PID", "PROGRAM")
     digits = _distinct_digits([job.file.job_id for job in jobs]) if on_terminal else None
     rows = [
@@ -88,7 +88,7 @@ def _print_jobs(jobs: list[Job], on_terminal: bool) -> None:
 
 
 def _program(command: str, shortened: bool) -> str:
-    """A program with its arguments; shortened, without the directory that it is in."""
+    """Returns a program with its arguments, shortened, without its directory."""
     if not command:
         return "interactive"
     script, *arguments = shlex.split(command)
@@ -96,7 +96,7 @@ def _program(command: str, shortened: bool) -> str:
 
 
 def _distinct_digits(job_ids: list[str]) -> int:
-    """How many digits of the ids are enough to name one of them."""
+    """Returns how many digits make the ids unique."""
     ids = set(job_ids)
     return next(count for count in range(8, 33) if len({job_id[:count] for job_id in ids}) == len(ids))
 
@@ -108,11 +108,11 @@ def _distinct_digits(job_ids: list[str]) -> int:
 def savepoint(job: str | None, directory: str | None, disposed: str | None) -> None:
     """Takes a savepoint of JOB below DIRECTORY, or removes one.
 
-    JOB is an id or a name, or an unambiguous beginning of either. Without DIRECTORY the job's own
+    JOB is an id or a name, or an unambiguous prefix of either. Without DIRECTORY the job's own
     execution.checkpointing.savepoint-dir is used.
     """
     if (job is None) == (disposed is None):
-        raise click.UsageError("give either a JOB, or -d with the PATH of a savepoint.")
+        raise click.UsageError("specify either a JOB, or -d with the PATH of a savepoint.")
     with clear_errors():
         if disposed is not None:
             _dispose(disposed)
@@ -122,14 +122,14 @@ def savepoint(job: str | None, directory: str | None, disposed: str | None) -> N
             click.echo(f"Took a savepoint of job {chosen}.", err=True)
 
 
-@click.command(short_help="Ends JOB with a savepoint.")
+@click.command(short_help="Stops JOB with a savepoint.")
 @click.option(
     "-d", "--drain", is_flag=True, help="Send the last watermark and the end of the input before the savepoint."
 )
 @click.option("-p", "--savepointPath", "directory", metavar="DIRECTORY", help="Where to put the savepoint.")
 @click.argument("job")
 def stop(job: str, directory: str | None, drain: bool) -> None:
-    """Ends JOB with a savepoint: all it has read is processed and committed."""
+    """Stops JOB with a savepoint: everything it has read is processed and committed."""
     with clear_errors():
         chosen = choose_job(job)
         click.echo(chosen.stop(None if directory is None else absolute(directory), drain))
@@ -148,9 +148,9 @@ def stop(job: str, directory: str | None, drain: bool) -> None:
 )
 @click.argument("job", required=False)
 def cancel(job: str | None, directory: str | None) -> None:
-    """Ends JOB at once, or once a savepoint is taken."""
+    """Cancels JOB, optionally after taking a savepoint."""
     if job is None and directory:
-        # `cancel -s JOB`: what follows the option is the job, as in Flink.
+        # `cancel -s JOB`: the word after the option is the job, as in Flink.
         job, directory = directory, _DEFAULT
     if job is None:
         raise click.UsageError("Missing argument 'JOB'.")
@@ -166,16 +166,16 @@ def _dispose(location: str) -> None:
     metadata, storage = read_checkpoint(absolute(location))
     if not metadata.savepoint:
         raise click.ClickException(
-            f"{location} is no savepoint: it is checkpoint {metadata.checkpoint_id} of job '{metadata.job_name}' "
-            f"({metadata.job_id}), which belongs to the job."
+            f"{location} is not a savepoint: it is checkpoint {metadata.checkpoint_id} of job '{metadata.job_name}' "
+            f"({metadata.job_id}), which the job owns."
         )
     own = metadata.files()
-    # The metadata first: what is left is then no savepoint any more.
+    # The metadata goes first: without it, the rest is no longer a savepoint.
     for path in (METADATA, *sorted(own)):
         storage.remove(path)
     others = sorted(set(storage.names()) - {path.partition("/")[0] for path in own})
     if others:
-        click.echo(f"{storage.root} stays: it has other files ({', '.join(others[:3])}).", err=True)
+        click.echo(f"{storage.root} was not removed: it has other files ({', '.join(others[:3])}).", err=True)
     else:
         storage.remove("")
     click.echo(f"Removed the savepoint {storage.root}.", err=True)

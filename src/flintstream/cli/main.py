@@ -1,4 +1,4 @@
-"""The ``flint`` command: runs programs, shows their plans, runs the demonstrations, and speaks to running jobs."""
+"""The ``flint`` command: runs programs, shows their plans, runs the demonstrations, and controls running jobs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def info(options: ProgramOptions) -> None:
 @click.argument("name", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def demo(name: str | None, arguments: tuple[str, ...], list_only: bool) -> None:
-    """Runs the demonstration NAME with ARGUMENTS, or the first one."""
+    """Runs the demonstration NAME with ARGUMENTS; without NAME, the first one."""
     demos = find_demos()
     if not demos:
         raise click.ClickException("no demonstration is installed.")
@@ -57,7 +57,7 @@ def demo(name: str | None, arguments: tuple[str, ...], list_only: bool) -> None:
         return
     chosen = name or next(iter(demos))
     if chosen not in demos:
-        raise click.ClickException(f"there is no demonstration {chosen!r}; there are: {', '.join(demos)}.")
+        raise click.ClickException(f"there is no demonstration {chosen!r}; choose one of: {', '.join(demos)}.")
     _run(Program(demos[chosen].path, arguments=arguments), {})
 
 

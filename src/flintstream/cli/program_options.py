@@ -1,6 +1,6 @@
-"""The options of ``flint run`` and ``flint info``: those of ``flink run``, by the same names.
+"""The options of ``flint run`` and ``flint info``: those of ``flink run``, with the same names.
 
-What has no meaning without Flink's cluster is answered with what to do instead.
+Options that need Flink's cluster are refused with a message that says what to do instead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 
 @dataclass(frozen=True)
 class ProgramOptions:
-    """What the command line says about a program."""
+    """The settings of a program from the command line."""
 
     program: Program
     settings: dict[str, str]
@@ -37,10 +37,10 @@ class ProgramOptions:
 
 
 class ProgramCommand(click.Command):
-    """A command whose own options end where the program begins: what follows are the program's arguments.
+    """A command whose options end where the program begins: everything after it belongs to the program.
 
-    The program begins with SCRIPT. Where ``-py`` or ``-pym`` has named it already, its arguments begin with the first word
-    that is none of the command's options, as in Flink.
+    The program begins with SCRIPT. If ``-py`` or ``-pym`` names it, its arguments begin with the first word that is not
+    an option of the command, as in Flink.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -56,14 +56,14 @@ class ProgramCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def _own_options(self, ctx: click.Context, args: Sequence[str]) -> tuple[int, bool]:
-        """How many of the words are the command's own, and whether they name the program."""
+        """Returns how many of the words belong to the command, and whether they name the program."""
         options = {name: option for option in self._options(ctx) for name in option.opts}
         index, named = 0, False
         while index < len(args):
             word = args[index]
             name = word.partition("=")[0] if word.startswith("--") else word
             if name not in options and (word[:2] in ("-D", "-s") or (word[:2] == "-p" and word[2:].isdigit())):
-                name = word[:2]  # With its value right behind it.
+                name = word[:2]  # The value is attached to the option.
             if name not in options:
                 break
             named = named or options[name].name in ("python", "module")
@@ -79,7 +79,7 @@ class ProgramCommand(click.Command):
 
 
 def program_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of a program; they come as the argument `options`."""
+    """Adds the options of a program to a command, which receives them as `options`."""
 
     def run(
         words: tuple[str, ...],
@@ -138,7 +138,7 @@ _PYTHON_KEYS = {
 
 
 def _python_settings(given: dict[str, Any]) -> dict[str, str]:
-    """Takes the options that stand for keys of the configuration out of `given`."""
+    """Removes the options that map to configuration keys from `given`, and returns their settings."""
     texts = {key: given.pop(name) for name, key in _PYTHON_KEYS.items()}
     return {key: text for key, text in texts.items() if text is not None}
 
@@ -162,16 +162,17 @@ def _check_client(_context: click.Context, _parameter: click.Parameter, path: st
     found = shutil.which(path)
     if found is None:
         raise click.BadParameter(f"there is no program {path!r}.")
-    # A virtual environment's Python is a link to another one: links are not followed.
+    # A virtual environment's Python is a symbolic link: links are not resolved.
     if Path(found).absolute() != Path(sys.executable).absolute():
         raise click.BadParameter(
-            f"the program runs in the Python that runs flint, {sys.executable}: call `{path} -m flintstream run …` instead."
+            f"the program runs in the Python that runs flint, {sys.executable}: call `{path} -m flintstream run …` "
+            "instead."
         )
 
 
 def _check_target(_context: click.Context, parameter: click.Parameter, target: str | None) -> None:
     if target not in (None, "local"):
-        raise click.BadParameter(f"{target!r} is a cluster of Flink: say where to run with -D spark.master=URL.")
+        raise click.BadParameter(f"{target!r} is a Flink cluster: select the cluster with -D spark.master=URL.")
 
 
 def _refused(*names: str, instead: str, takes_value: bool = True) -> Callable[[Any], Any]:
@@ -196,8 +197,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--fromSavepoint",
         "restored",
         metavar="PATH",
-        help="Restore the job from the checkpoint or savepoint at PATH. This runs what was pickled there: restore only what "
-        "you trust, or sign checkpoints (flint.checkpoints.signing-key-file).",
+        help="Restore the job from the checkpoint or savepoint at PATH. This executes the pickles stored there: "
+        "restore only what you trust, or sign checkpoints (flint.checkpoints.signing-key-file).",
     ),
     click.option(
         "-n",
@@ -213,13 +214,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--claimMode",
         "claim_mode",
         metavar="MODE",
-        help="NO_CLAIM: the savepoint stays yours, and the job never removes it. There is no other mode.",
+        help="NO_CLAIM: the savepoint remains yours, and the job never removes it. This is the only mode.",
     ),
-    click.option("-p", "--parallelism", type=click.IntRange(min=1), help="Parallelism, unless the program sets it."),
+    click.option("-p", "--parallelism", type=click.IntRange(min=1), help="Default parallelism."),
     click.option(
         "-D", "settings", multiple=True, metavar="KEY=VALUE", callback=_parse_settings, help="Set an option of the job."
     ),
-    click.option("--pyflink", is_flag=True, help="Let the program's `import pyflink` import flintstream."),
+    click.option("--pyflink", is_flag=True, help="Redirect the program's `import pyflink` to flintstream."),
     click.option("-py", "--python", "python", type=_FILE, metavar="FILE", help="The program, as SCRIPT."),
     click.option(
         "-pym", "--pyModule", "module", metavar="MODULE", help="The program, as a module: `python -m MODULE`."
@@ -236,7 +237,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--pyRequirements",
         "requirements",
         metavar="FILE[#FOLDER]",
-        help="Requirements to install for the functions, perhaps from a folder of packages.",
+        help="Requirements to install for functions, optionally from a folder of packages.",
     ),
     click.option(
         "-pyarch",
@@ -245,7 +246,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="ARCHIVES",
         help="Archives to unpack where functions run, separated by commas; `data.zip#name` into a folder of that name.",
     ),
-    click.option("-pyexec", "--pyExecutable", "executable", metavar="PATH", help="The Python that functions run with."),
+    click.option(
+        "-pyexec", "--pyExecutable", "executable", metavar="PATH", help="The Python interpreter that runs functions."
+    ),
     click.option(
         "-pypath", "--pyPythonPath", "python_path", metavar="PATHS", help="Folders to import from, separated by colons."
     ),
@@ -254,21 +257,23 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("-t", "--target", "target", hidden=True, expose_value=False, callback=_check_target),
     click.option("-e", "--executor", "executor", hidden=True, expose_value=False, callback=_check_target),
-    # The job always ends with the program that started it.
+    # Accepted without effect: the job always ends with the program that started it.
     click.option("-sae", "--shutdownOnAttachedExit", "shutdown", is_flag=True, hidden=True, expose_value=False),
-    _refused("-c", "--class", instead="programs here are Python: name one with -py FILE or -pym MODULE."),
-    _refused("-j", "--jarfile", instead="programs here are Python: name one with -py FILE or -pym MODULE."),
-    _refused("-C", "--classpath", instead="connectors here are not Java; jars for Spark go into -D spark.jars=PATHS."),
+    _refused("-c", "--class", instead="programs are written in Python: name one with -py FILE or -pym MODULE."),
+    _refused("-j", "--jarfile", instead="programs are written in Python: name one with -py FILE or -pym MODULE."),
+    _refused("-C", "--classpath", instead="connectors need no jars; set jars for Spark with -D spark.jars=PATHS."),
     _refused(
         "-d",
         "--detached",
         takes_value=False,
-        instead="the job lives in the program's process: start it in the background, `nohup flint run … &`.",
+        instead="the job runs in the program's process: start it in the background, `nohup flint run … &`.",
     ),
     _refused(
-        "-m", "--jobmanager", instead="there is no JobManager to connect to: say where to run with -D spark.master=URL."
+        "-m",
+        "--jobmanager",
+        instead="there is no JobManager to connect to: select the cluster with -D spark.master=URL.",
     ),
     _refused("-yid", "--yarnapplicationId", instead="set -D spark.master=yarn to run on YARN."),
-    _refused("-z", "--zookeeperNamespace", instead="no ZooKeeper is used: restart a job with -s PATH."),
+    _refused("-z", "--zookeeperNamespace", instead="ZooKeeper is not used: restart a job with -s PATH."),
     click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGUMENTS]..."),
 )

@@ -1,7 +1,7 @@
 """Runs a user's program in this process, as ``python program.py`` would.
 
-The command line's settings reach the program through environment variables, since a program asks for its
-environment by ``StreamExecutionEnvironment.get_execution_environment()`` wherever it likes.
+The command line's settings reach the program through environment variables, since a program may call
+``StreamExecutionEnvironment.get_execution_environment()`` anywhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Program", "ProgramFailedError", "run_program"]
 
 
 class ProgramFailedError(Exception):
-    """The program raised; ``report`` is its traceback, beginning at the program's own first line."""
+    """The program raised; ``report`` is its traceback, starting at the program's own first frame."""
 
     def __init__(self, report: str) -> None:
         super().__init__(report)
@@ -36,7 +36,7 @@ class ProgramFailedError(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """A script or a module, its arguments, and what it imports from besides."""
+    """A script or a module, its arguments, and its additional import paths."""
 
     script: Path | None = None
     module: str | None = None
@@ -52,7 +52,7 @@ class Program:
 
     @property
     def search_path(self) -> list[str]:
-        """Where its imports are looked for first: the script's folder, or the current one for a module."""
+        """Returns the first import path: the script's folder, or the current one for a module."""
         first = os.getcwd() if self.script is None else str(self.script.resolve().parent)
         return [first, *map(import_entry, self.python_files)]
 
@@ -66,9 +66,8 @@ def run_program(
 ) -> None:
     """Runs a program under ``settings``.
 
-    ``pyflink`` lets its imports of ``pyflink`` find flintstream; ``plan_only`` makes ``execute`` print the
-    plan instead of running the job. Raises :class:`ProgramFailedError` when the program does; its
-    ``SystemExit`` passes through.
+    ``pyflink`` redirects its imports of ``pyflink`` to flintstream; ``plan_only`` makes ``execute`` print the plan
+    instead of running the job. Raises :class:`ProgramFailedError` if the program raises; a ``SystemExit`` is passed on.
     """
     variables = {}
     if settings:
@@ -90,7 +89,9 @@ def _inherited_overrides() -> dict[str, str]:
 
 
 def _report(error: BaseException) -> str:
-    """The traceback of the program's own frames; with those below them too, where Flintstream has run into something."""
+    """Returns the traceback of the program's own frames; with the frames below them too for an internal error of
+    Flintstream.
+    """
     if isinstance(error, JobEndedError):
         return error.report()
     first: TracebackType | None = error.__traceback__
@@ -100,7 +101,7 @@ def _report(error: BaseException) -> str:
     if frames and is_on_purpose(frames[-1].filename, frames[-1].lineno):
         report = tidy_traceback(error, is_internal_frame)
     else:
-        # A program that does not even compile has no frame of its own.
+        # A program that does not compile has no frame of its own.
         report = "".join(traceback.format_exception(type(error), error, first))
     return report + _hint(error)
 
@@ -109,7 +110,7 @@ def _hint(error: BaseException) -> str:
     if pyflink_alias_installed():
         return ""
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "pyflink":
-        return "For a program of PyFlink's: flint run --pyflink\n"
+        return "For a PyFlink program: flint run --pyflink\n"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The jobs of this user's programs, as the commands see them: found in the registry, asked over their drivers' sockets."""
+"""The jobs of this user's programs: found in the registry, queried over their drivers' sockets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flintstream.jobmaster.registry import (
 __all__ = ["Job", "choose_job", "find_jobs"]
 
 NO_ANSWER = "NO ANSWER"
-"""What stands for the status of a job whose driver is there and does not reply."""
+"""The status shown for a job whose driver runs but does not reply."""
 _STATUS_SECONDS = 5.0
 _PATIENCE_SECONDS = 30.0
 _RECEIVED_BYTES = 1 << 16
@@ -29,45 +29,45 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Job:
-    """A job that runs, or has ended while its driver goes on."""
+    """A job that is running, or has ended while its driver continues."""
 
     file: JobFile
     status: str
 
     @property
     def ended(self) -> bool:
-        """Whether it is over."""
+        """Returns whether it has ended."""
         return self.file.ended is not None
 
     @property
     def seconds(self) -> float:
-        """How long it has run."""
+        """Returns how long it has run."""
         return (time.time() if self.file.ended is None else self.file.ended) - self.file.started
 
     def __str__(self) -> str:
         return f"'{self.file.name}' ({self.file.job_id})"
 
     def savepoint(self, directory: str | None) -> str:
-        """Takes a savepoint; gives its directory."""
+        """Takes a savepoint; returns its directory."""
         return str(_ask(self.file, "savepoint", directory=directory))
 
     def stop(self, directory: str | None, drain: bool) -> str:
-        """Ends the job with a savepoint; gives its directory."""
+        """Stops the job with a savepoint; returns its directory."""
         return str(_ask(self.file, "stop", directory=directory, drain=drain))
 
     def cancel(self, savepoint: bool = False, directory: str | None = None) -> str | None:
-        """Ends the job; gives the directory of the savepoint, if one was wanted."""
+        """Cancels the job; returns the directory of the savepoint, if one was requested."""
         location: str | None = _ask(self.file, "cancel", savepoint=savepoint, directory=directory)
         return location
 
     def checkpoints(self) -> list[dict[str, Any]]:
-        """Its completed checkpoints, the newest last: `id`, `timestamp`, `size`, `location`."""
+        """Returns its completed checkpoints, the newest last: `id`, `timestamp`, `size`, `location`."""
         found: list[dict[str, Any]] = _ask(self.file, "checkpoints")
         return found
 
 
 def find_jobs() -> list[Job]:
-    """All jobs in the registry, the oldest first."""
+    """Returns all jobs in the registry, the oldest first."""
     found = []
     for directory in registry_directories():
         for path, file in read_files(directory):
@@ -78,7 +78,7 @@ def find_jobs() -> list[Job]:
                 except TimeoutError:
                     status = NO_ANSWER
                 except (RegistryError, OSError):
-                    # It has ended just now, or its driver is gone and another process has its number.
+                    # It has just ended, or its driver is gone and its pid was reused.
                     latest = read_file(path)
                     if latest is None or latest.status is None:
                         remove_stale(path, file)
@@ -89,7 +89,7 @@ def find_jobs() -> list[Job]:
 
 
 def choose_job(text: str) -> Job:
-    """The running job with an id or a name, or with the only one that begins so."""
+    """Returns the running job with an id or a name, or the only one with that prefix."""
     jobs = find_jobs()
     running = [job for job in jobs if not job.ended]
     for matches in (
@@ -99,7 +99,7 @@ def choose_job(text: str) -> Job:
         if len(matches) == 1:
             return matches[0]
         if matches:
-            raise RegistryError(f"{text!r} may be any of these jobs: {_enumerate(matches)}.")
+            raise RegistryError(f"{text!r} is ambiguous; it matches these jobs: {_enumerate(matches)}.")
     over = [job for job in jobs if job.ended and text in (job.file.job_id, job.file.name)]
     if over:
         last = over[-1]
@@ -114,7 +114,9 @@ def _enumerate(jobs: list[Job]) -> str:
 
 
 def _ask(file: JobFile, command: str, seconds: float | None = None, **arguments: Any) -> Any:
-    """Makes a request. Without `seconds` the answer may take as long as the job does, while the driver answers others."""
+    """Sends a request. Without `seconds` the answer may take as long as the job, as long as the driver answers other
+    requests.
+    """
     request = {"command": command, "job": file.job_id, **arguments}
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(_PATIENCE_SECONDS if seconds is None else seconds)
@@ -133,7 +135,7 @@ def _ask(file: JobFile, command: str, seconds: float | None = None, **arguments:
                     break
                 line += received
     if not line:
-        raise RegistryError(f"the driver of job '{file.name}' (process {file.pid}) has ended before it answered")
+        raise RegistryError(f"the driver of job '{file.name}' (process {file.pid}) ended before it answered")
     answer = json.loads(line)
     if "error" in answer:
         raise RegistryError(answer["error"])
@@ -141,7 +143,9 @@ def _ask(file: JobFile, command: str, seconds: float | None = None, **arguments:
 
 
 def _check_driver(file: JobFile) -> None:
-    """Raises where a driver does not even say how its job is: it is stopped, or native code holds its interpreter."""
+    """Raises if a driver does not even report the status of its job: it is stopped, or native code holds its
+    interpreter.
+    """
     try:
         _ask(file, "status", _PATIENCE_SECONDS)
     except TimeoutError:
@@ -149,4 +153,4 @@ def _check_driver(file: JobFile) -> None:
             f"the driver of job '{file.name}' (process {file.pid}) does not answer: is the process stopped?"
         ) from None
     except (RegistryError, OSError):
-        pass  # The job is ending: its answer is under way, or the connection ends.
+        pass  # The job is ending: its answer is on the way, or the connection is about to close.

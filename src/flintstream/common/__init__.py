@@ -1,5 +1,4 @@
-"""The words used everywhere: types, rows, time, configuration, watermark strategies, serialisation
-schemas."""
+"""Basic definitions used by all layers: types, rows, time, configuration, watermark strategies, serialisation schemas."""
 
 from .accumulators import Accumulator
 from .completable_future import CompletableFuture

@@ -1,5 +1,4 @@
-"""Accumulators: values that each subtask collects, merged over all subtasks when the job is asked for
-them."""
+"""Accumulators: values collected by each subtask and merged over all subtasks on request."""
 
 from __future__ import annotations
 
@@ -51,22 +50,22 @@ class Accumulator(ABC, Generic[V, R]):
 
     @abstractmethod
     def add(self, value: V) -> None:
-        """Take a value in."""
+        """Adds a value."""
 
     @abstractmethod
     def get_local_value(self) -> R:
-        """The result of this subtask."""
+        """Returns the result of this subtask."""
 
     @abstractmethod
     def reset_local(self) -> None:
-        """Forget all values."""
+        """Discards all values."""
 
     @abstractmethod
     def merge(self, other: Any) -> None:
-        """Take in all that another accumulator of this class has collected."""
+        """Merges the values of another accumulator of this class."""
 
     def clone(self) -> Any:
-        """A copy that collects on its own."""
+        """Returns an independent copy."""
         import copy
 
         return copy.deepcopy(self)
@@ -95,7 +94,7 @@ class _Sum(Accumulator[Any, Any]):
 
 
 class IntCounter(_Sum):
-    """A sum of whole numbers.
+    """A sum of integers.
 
     Example::
 
@@ -107,17 +106,17 @@ class IntCounter(_Sum):
 
 
 class LongCounter(_Sum):
-    """A sum of whole numbers, as :class:`IntCounter`: Python's have no limit."""
+    """A sum of integers, the same as :class:`IntCounter`: Python integers are unbounded."""
 
 
 class DoubleCounter(_Sum):
-    """A sum of numbers with fractions."""
+    """A sum of floating point numbers."""
 
     _zero = 0.0
 
 
 class AverageAccumulator(Accumulator[float, float]):
-    """The mean of all values; 0.0 before the first.
+    """The mean of all values; 0.0 if there are none.
 
     Example::
 
@@ -149,7 +148,7 @@ class AverageAccumulator(Accumulator[float, float]):
 
 
 class ListAccumulator(Accumulator[Any, list[Any]]):
-    """All values, in order of each subtask."""
+    """All values, in order within each subtask."""
 
     def __init__(self) -> None:
         self._values: list[Any] = []
@@ -168,7 +167,7 @@ class ListAccumulator(Accumulator[Any, list[Any]]):
 
 
 class Histogram(Accumulator[int, dict[int, int]]):
-    """How often each value came, by value.
+    """The number of occurrences of each value.
 
     Example::
 
@@ -197,7 +196,7 @@ class Histogram(Accumulator[int, dict[int, int]]):
 
 
 class _Extreme(Accumulator[Any, Any]):
-    """The smallest or largest value; before the first, what no value is beyond."""
+    """The smallest or largest value, with an initial value that any other replaces."""
 
     _start: Any = 0
     _smaller = True
@@ -220,39 +219,39 @@ class _Extreme(Accumulator[Any, Any]):
 
 
 class IntMinimum(_Extreme):
-    """The smallest whole number; 2**31 - 1 before the first."""
+    """The smallest integer; 2**31 - 1 if there are none."""
 
     _start = 2**31 - 1
 
 
 class IntMaximum(_Extreme):
-    """The largest whole number; -2**31 before the first."""
+    """The largest integer; -2**31 if there are none."""
 
     _start = -(2**31)
     _smaller = False
 
 
 class LongMinimum(_Extreme):
-    """The smallest whole number; 2**63 - 1 before the first."""
+    """The smallest integer; 2**63 - 1 if there are none."""
 
     _start = 2**63 - 1
 
 
 class LongMaximum(_Extreme):
-    """The largest whole number; -2**63 before the first."""
+    """The largest integer; -2**63 if there are none."""
 
     _start = -(2**63)
     _smaller = False
 
 
 class DoubleMinimum(_Extreme):
-    """The smallest number; infinite before the first."""
+    """The smallest number; infinity if there are none."""
 
     _start = math.inf
 
 
 class DoubleMaximum(_Extreme):
-    """The largest number; minus infinity before the first."""
+    """The largest number; minus infinity if there are none."""
 
     _start = -math.inf
     _smaller = False

@@ -1,4 +1,4 @@
-"""Checks of arguments that users pass: each error names who was given what, and under which name."""
+"""Validates arguments that users pass; each error names the caller, the option and the value."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from flintstream.common.time import to_millis
 
 
 def positive(what: str, value: Any, least: int = 1) -> int:
-    """A whole number that is not less than `least`, or a clear error."""
+    """Returns an integer of at least `least`; raises otherwise."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{what} must be a whole number, got {value!r}")
+        raise TypeError(f"{what} must be an integer, got {value!r}")
     if value < least:
-        raise ValueError(f"{what} must be {least} or more, got {value}")
+        raise ValueError(f"{what} must be at least {least}, got {value}")
     return value
 
 
 def millis(owner: str, option: str, length: Any) -> int:
-    """A length of time, in milliseconds."""
+    """Returns a length of time in milliseconds."""
     try:
         return to_millis(length)
     except TypeError as error:
@@ -26,14 +26,14 @@ def millis(owner: str, option: str, length: Any) -> int:
 
 
 def whole(owner: str, option: str, number: Any) -> int:
-    """A number that must be an integer."""
+    """Returns a number that must be an integer."""
     if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise TypeError(f"{owner}: {option} must be an integer, got {number!r}")
     return index(number)
 
 
 def delta(owner: str, function: Any) -> Any:
-    """A function that says how far apart two records are."""
+    """Returns a function that computes the distance of two records."""
     if not callable(function):
         raise TypeError(f"{owner}: delta_function must be a function of two records, got {function!r}")
     return function

@@ -1,6 +1,6 @@
-"""The base of all types, and the types of single values: strings, numbers, dates and times.
+"""The base class of all types, and the types of single values: strings, numbers, dates and times.
 
-They are used through :mod:`flintstream.common.typeinfo`.
+Used through :mod:`flintstream.common.typeinfo`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _DIGITS = Context(prec=100, rounding=ROUND_HALF_UP)
 
 
 class TypeInformation(ABC, Generic[T]):
-    """What kind of values a stream, a state or a field holds. Made by :class:`Types`.
+    """The type of the values of a stream, a state or a field. Created by :class:`Types`.
 
     Example::
 
@@ -57,38 +57,38 @@ class TypeInformation(ABC, Generic[T]):
     """
 
     def get_java_type_info(self) -> NoReturn:
-        """Not available: there is no JVM type behind this type."""
+        """Not supported: there is no JVM type."""
         java_only("TypeInformation.get_java_type_info()", "Pass the type itself.")
 
     def need_conversion(self) -> bool:
-        """Whether the internal form of a value differs from the value itself."""
+        """Returns whether the internal form of a value differs from the value itself."""
         return False
 
     def to_internal_type(self, obj: Any) -> Any:
-        """A value in the plain form (ints and tuples) in which it is stored."""
+        """Converts a value to its internal form (ints and tuples), in which it is stored."""
         return obj
 
     def from_internal_type(self, obj: Any) -> Any:
-        """The value that :meth:`to_internal_type` made plain."""
+        """Converts a value back from its internal form."""
         return obj
 
     def coerce(self, values: list[Any]) -> list[Any]:
-        """The block of values as the next operator sees them; the same list where nothing changes.
+        """Converts a block of values to this type; returns the same list if nothing changes.
 
         Raises TypeError, naming this type and the value, for a value that is not of this type.
         """
         return values
 
     def create_serializer(self) -> TypeSerializer[Any]:
-        """The serialiser by which values of this type become bytes: pickle, unless a type knows better.
+        """Returns the serialiser of values of this type: pickle by default.
 
-        A subclass of your own may return one of your own; the type can then stand wherever a type is given.
+        A user-defined subclass may return a user-defined serialiser; the type can be used wherever a type is declared.
         """
         return PickledSerializer(self)
 
     def _coerce_nullable(self, values: list[Any]) -> list[Any]:
-        """As :meth:`coerce`, for the fields of rows and the elements of lists, which may be None."""
-        if _NONE not in set(map(type, values)):  # not None in values, which a NumPy array takes for a question to it
+        """:meth:`coerce` for the fields of rows and the elements of lists, which may be None."""
+        if _NONE not in set(map(type, values)):  # not `None in values`, which fails for NumPy arrays
             return self.coerce(values)
         present = [value for value in values if value is not None]
         coerced = self.coerce(present)
@@ -117,7 +117,7 @@ class TypeInformation(ABC, Generic[T]):
 
 
 class _EachValue(TypeInformation[T]):
-    """A type whose values are converted one by one, unless all are already of one exact class."""
+    """A type whose values are converted one by one, unless all are of one exact class already."""
 
     _exact: type = object
 
@@ -131,7 +131,7 @@ class _EachValue(TypeInformation[T]):
 
 
 class BasicType(Enum):
-    """The simple types; their values are the names that are shown."""
+    """The basic types; their values are the names shown."""
 
     STRING = "String"
     BYTE = "Byte"
@@ -151,7 +151,7 @@ _BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LO
 
 
 class BasicTypeInfo(_EachValue[T]):
-    """A simple type: a string, a number, a boolean.
+    """A basic type: a string, a number, a boolean.
 
     Example::
 
@@ -165,67 +165,67 @@ class BasicTypeInfo(_EachValue[T]):
 
     @property
     def basic_type(self) -> BasicType:
-        """Which of the simple types this is."""
+        """Returns which basic type this is."""
         return self._basic_type
 
     @staticmethod
     def STRING_TYPE_INFO() -> BasicTypeInfo[str]:  # noqa: N802
-        """As ``Types.STRING()``."""
+        """``Types.STRING()``."""
         return _StringTypeInfo(BasicType.STRING)
 
     @staticmethod
     def BOOLEAN_TYPE_INFO() -> BasicTypeInfo[bool]:  # noqa: N802
-        """As ``Types.BOOLEAN()``."""
+        """``Types.BOOLEAN()``."""
         return _BooleanTypeInfo(BasicType.BOOLEAN)
 
     @staticmethod
     def BYTE_TYPE_INFO() -> BasicTypeInfo[int]:  # noqa: N802
-        """As ``Types.BYTE()``."""
+        """``Types.BYTE()``."""
         return _IntegerTypeInfo(BasicType.BYTE)
 
     @staticmethod
     def SHORT_TYPE_INFO() -> BasicTypeInfo[int]:  # noqa: N802
-        """As ``Types.SHORT()``."""
+        """``Types.SHORT()``."""
         return _IntegerTypeInfo(BasicType.SHORT)
 
     @staticmethod
     def INT_TYPE_INFO() -> BasicTypeInfo[int]:  # noqa: N802
-        """As ``Types.INT()``."""
+        """``Types.INT()``."""
         return _IntegerTypeInfo(BasicType.INT)
 
     @staticmethod
     def LONG_TYPE_INFO() -> BasicTypeInfo[int]:  # noqa: N802
-        """As ``Types.LONG()``."""
+        """``Types.LONG()``."""
         return _IntegerTypeInfo(BasicType.LONG)
 
     @staticmethod
     def FLOAT_TYPE_INFO() -> BasicTypeInfo[float]:  # noqa: N802
-        """As ``Types.FLOAT()``."""
+        """``Types.FLOAT()``."""
         return _FloatTypeInfo(BasicType.FLOAT)
 
     @staticmethod
     def DOUBLE_TYPE_INFO() -> BasicTypeInfo[float]:  # noqa: N802
-        """As ``Types.DOUBLE()``."""
+        """``Types.DOUBLE()``."""
         return _DoubleTypeInfo(BasicType.DOUBLE)
 
     @staticmethod
     def CHAR_TYPE_INFO() -> BasicTypeInfo[str]:  # noqa: N802
-        """As ``Types.CHAR()``."""
+        """``Types.CHAR()``."""
         return _CharTypeInfo(BasicType.CHAR)
 
     @staticmethod
     def BIG_INT_TYPE_INFO() -> BasicTypeInfo[int]:  # noqa: N802
-        """As ``Types.BIG_INT()``."""
+        """``Types.BIG_INT()``."""
         return _IntegerTypeInfo(BasicType.BIG_INT)
 
     @staticmethod
     def BIG_DEC_TYPE_INFO() -> BasicTypeInfo[Decimal]:  # noqa: N802
-        """As ``Types.BIG_DEC()``."""
+        """``Types.BIG_DEC()``."""
         return _DecimalTypeInfo(BasicType.BIG_DEC)
 
     @staticmethod
     def INSTANT_TYPE_INFO() -> BasicTypeInfo[Instant]:  # noqa: N802
-        """As ``Types.INSTANT()``."""
+        """``Types.INSTANT()``."""
         return InstantTypeInfo(BasicType.INSTANT)
 
     def _identity(self) -> tuple[Any, ...]:
@@ -273,7 +273,7 @@ class _BooleanTypeInfo(BasicTypeInfo[bool]):
 class _IntegerTypeInfo(BasicTypeInfo[int]):
     _exact = int
     _wraps = False
-    """Whether what is too large loses its upper bits, as Java's casts do, instead of being refused."""
+    """Whether values that overflow lose their upper bits, like Java's casts, instead of being refused."""
 
     def __init__(self, basic_type: BasicType) -> None:
         super().__init__(basic_type)
@@ -323,7 +323,7 @@ class _DoubleTypeInfo(BasicTypeInfo[float]):
 
 class _FloatTypeInfo(_DoubleTypeInfo):
     def coerce(self, values: list[Any]) -> list[Any]:
-        # A C float holds 32 bits: going through an array rounds, and makes what is too large infinite, as
+        # A C float has 32 bits: going through an array rounds, and turns values that are too large into infinity, as
         # Java does.
         return array("f", super().coerce(values)).tolist()
 
@@ -353,7 +353,8 @@ class _DecimalTypeInfo(BasicTypeInfo[Decimal]):
 
 
 class DecimalTypeInfo(_DecimalTypeInfo):
-    """A decimal number of at most so many digits, rounded to so many behind the point; what `DataTypes.DECIMAL` means.
+    """A decimal number of at most `precision` digits, rounded to `scale` decimal places; the type of
+    `DataTypes.DECIMAL`.
 
     Example::
 
@@ -370,7 +371,7 @@ class DecimalTypeInfo(_DecimalTypeInfo):
         return [self._fitting(value) for value in super().coerce(values)]
 
     def fit(self, value: Decimal) -> Decimal | None:
-        """The number, rounded half up; None where it has too many digits."""
+        """Returns the number rounded half up; None if it has too many digits."""
         try:
             rounded = _DIGITS.quantize(value, Decimal(1).scaleb(-self.scale))
         except InvalidOperation:
@@ -410,7 +411,7 @@ class InstantTypeInfo(BasicTypeInfo[Instant]):
 
 
 class DateTypeInfo(_EachValue[datetime.date]):
-    """A calendar date, a ``datetime.date``; a datetime loses its time of day."""
+    """A calendar date, a ``datetime.date``; a datetime is truncated to its date."""
 
     EPOCH_ORDINAL = _EPOCH_ORDINAL
     _exact = datetime.date
@@ -434,7 +435,7 @@ class DateTypeInfo(_EachValue[datetime.date]):
 
 
 class TimeTypeInfo(TypeInformation[datetime.time]):
-    """A time of day in milliseconds, a ``datetime.time``; finer digits are cut off."""
+    """A time of day in milliseconds, a ``datetime.time``; finer digits are truncated."""
 
     EPOCH_ORDINAL = _EPOCH_ORDINAL
 
@@ -468,8 +469,7 @@ class TimeTypeInfo(TypeInformation[datetime.time]):
 
 
 class TimestampTypeInfo(TypeInformation[datetime.datetime]):
-    """A date and time of day in milliseconds without a time zone, a ``datetime.datetime``; finer digits are
-    cut off."""
+    """A date and time of day in milliseconds without a time zone, a ``datetime.datetime``; finer digits are truncated."""
 
     def create_serializer(self) -> TypeSerializer[Any]:
         return ConvertedSerializer(self)
@@ -495,26 +495,26 @@ class TimestampTypeInfo(TypeInformation[datetime.datetime]):
 
 
 class SqlTimeTypeInfo(TypeInformation):
-    """The date and time types that SQL knows."""
+    """The date and time types of SQL."""
 
     @staticmethod
     def DATE() -> DateTypeInfo:  # noqa: N802
-        """As ``Types.SQL_DATE()``."""
+        """``Types.SQL_DATE()``."""
         return DateTypeInfo()
 
     @staticmethod
     def TIME() -> TimeTypeInfo:  # noqa: N802
-        """As ``Types.SQL_TIME()``."""
+        """``Types.SQL_TIME()``."""
         return TimeTypeInfo()
 
     @staticmethod
     def TIMESTAMP() -> TimestampTypeInfo:  # noqa: N802
-        """As ``Types.SQL_TIMESTAMP()``."""
+        """``Types.SQL_TIMESTAMP()``."""
         return TimestampTypeInfo()
 
 
 def wrapping(type_info: TypeInformation) -> TypeInformation:
-    """The type, where integers that do not fit into BYTE, SHORT or INT wrap around, at any depth."""
+    """Returns the type with integers that overflow BYTE, SHORT or INT wrapping around, at any depth."""
     copied = copy.deepcopy(type_info)
     pending: list[Any] = [copied]
     while pending:

@@ -1,7 +1,7 @@
-"""Keys that are known by their value although Python's dicts would not find them again: NaN, lists, dicts, sets.
+"""Canonical forms of keys that Python's dicts cannot look up: NaN, lists, dicts, sets.
 
-NaN does not equal itself, and what can change has no hash. :func:`canonical_key` puts in their place what dicts do find, and
-what looks the same to a function. As in PyFlink, all NaN are one key, and so are equal lists.
+NaN does not equal itself, and mutable collections have no hash. :func:`canonical_key` replaces them with hashable
+equivalents that behave the same in user functions. As in PyFlink, all NaN are one key, and so are equal lists.
 """
 
 from __future__ import annotations
@@ -20,32 +20,34 @@ class _NaN(float):
 
 
 NAN: float = _NaN("nan")
-"""The NaN of keys: one object in each process, also behind pickle. A dict finds an object that is itself, equal or not."""
+"""The NaN of keys: one object per process, also after unpickling. A dict finds an object that is identical, even if not
+equal.
+"""
 
 
 class ListKey(list[Any]):
-    """A list as a key, or inside of one. It must not be changed, nor must those below."""
+    """A hashable list, as a key or inside one. It must not be changed, nor the objects it contains."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))
 
 
 class DictKey(dict[Any, Any]):
-    """A dict as a key, or inside of one."""
+    """A hashable dict, as a key or inside one."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
 
 
 class SetKey(set[Any]):
-    """A set as a key, or inside of one: the same as a frozenset, which it equals."""
+    """A hashable set, as a key or inside one; equals the frozenset of its elements."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self))
 
 
 class BytesKey(bytearray):
-    """A bytearray as a key, or inside of one: the same as bytes, which it equals."""
+    """A hashable bytearray, as a key or inside one; equals the same bytes."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(bytes(self))
@@ -55,7 +57,7 @@ _COLLECTIONS: dict[type, Any] = {tuple: tuple, frozenset: frozenset, list: ListK
 
 
 def canonical_key(key: Any) -> Any:
-    """The key in a form that a dict finds again, also what is inside tuples, rows and collections.
+    """Returns the key in a form that dicts can look up, including values inside tuples, rows and collections.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""A result that comes later."""
+"""CompletableFuture: the result of an asynchronous call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["CompletableFuture"]
 
 
 class CompletableFuture:
-    """A result that comes later. It can be awaited, too.
+    """The result of an asynchronous call. It can also be awaited.
 
     Example::
 
@@ -24,49 +24,49 @@ class CompletableFuture:
 
     @staticmethod
     def completed(value: Any) -> CompletableFuture:
-        """A future that already has its result."""
+        """Returns a completed future."""
         future = CompletableFuture()
         future._future.set_result(value)
         return future
 
     @staticmethod
     def failed(error: BaseException) -> CompletableFuture:
-        """A future that already has failed."""
+        """Returns a failed future."""
         future = CompletableFuture()
         future._future.set_exception(error)
         return future
 
     def cancel(self) -> bool:
-        """Give up waiting for the result; whether that was still possible."""
+        """Cancels the future; returns whether that was still possible."""
         return self._future.cancel()
 
     def cancelled(self) -> bool:
-        """Whether it was cancelled before there was a result."""
+        """Returns whether the future was cancelled."""
         return self._future.cancelled()
 
     def done(self) -> bool:
-        """Whether there is a result, an error, or a cancellation."""
+        """Returns whether the future has a result, an error or a cancellation."""
         return self._future.done()
 
     def result(self, timeout: float | None = None) -> Any:
-        """The result; waits for it, at most so many seconds. Raises what went wrong, if something did."""
+        """Returns the result, waiting at most `timeout` seconds; raises the error if the call failed."""
         result = self._future.result(timeout)
         return result if self._py_class is None else self._py_class(result)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What went wrong, or None; waits for the end."""
+        """Returns the error, or None; waits for completion."""
         return self._future.exception(timeout)
 
     def add_done_callback(self, function: Callable[[CompletableFuture], Any]) -> None:
-        """Call a function with this future when it is done."""
+        """Calls a function with this future when it is done."""
         self._future.add_done_callback(lambda _: function(self))
 
     def set_result(self, value: Any) -> None:
-        """Complete the future: for whoever promised the result."""
+        """Completes the future; called by its producer."""
         self._future.set_result(value)
 
     def set_exception(self, error: BaseException) -> None:
-        """Fail the future: for whoever promised the result."""
+        """Fails the future; called by its producer."""
         self._future.set_exception(error)
 
     def __await__(self) -> Generator[Any, None, Any]:

@@ -1,4 +1,4 @@
-"""Options: a key, the type of its value, and a default."""
+"""Configuration options: a key, the type of its value, and a default."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Parser = Callable[[Any, str], Any]
 
 
 class ConfigOption(Generic[T]):
-    """An option that a :class:`~flintstream.common.Configuration` can be asked for with ``get``.
+    """An option to read from a :class:`~flintstream.common.Configuration` with ``get``.
 
     Example::
 
@@ -37,8 +37,7 @@ class ConfigOption(Generic[T]):
         self._parser = parser
 
     def parse(self, value: Any) -> T:
-        """A value as given, converted to the option's type; raises ValueError that names the key and the
-        value."""
+        """Converts a value to the option's type; raises a ValueError with the key and the value if it cannot."""
         parsed: T = self._parser(value, self.key)
         return parsed
 
@@ -55,18 +54,18 @@ class ConfigOption(Generic[T]):
 
 
 class ConfigOptions:
-    """Where an option starts: ``ConfigOptions.key("my.timeout").duration_type().no_default_value()``."""
+    """The start of an option: ``ConfigOptions.key("my.timeout").duration_type().no_default_value()``."""
 
     def __init__(self, key: str) -> None:
         self._key = key
 
     @staticmethod
     def key(key: str) -> ConfigOptions.OptionBuilder:
-        """An option with this key; its type comes next."""
+        """Starts an option with this key."""
         return ConfigOptions.OptionBuilder(key)
 
     class OptionBuilder:
-        """An option that has a key, and waits for its type."""
+        """An option with a key but no type yet."""
 
         def __init__(self, key: str) -> None:
             self._key = key
@@ -76,11 +75,11 @@ class ConfigOptions:
             return ConfigOptions.TypedConfigOptionBuilder(self._key, parse_boolean)
 
         def int_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """A whole number."""
+            """An integer."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, parse_integer)
 
         def long_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """A whole number."""
+            """An integer."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, parse_integer)
 
         def float_type(self) -> ConfigOptions.TypedConfigOptionBuilder[float]:
@@ -104,18 +103,18 @@ class ConfigOptions:
             return ConfigOptions.TypedConfigOptionBuilder(self._key, parse_memory_size)
 
     class TypedConfigOptionBuilder(Generic[T]):
-        """An option that has a key and a type, and waits for its default."""
+        """An option with a key and a type but no default yet."""
 
         def __init__(self, key: str, parser: _Parser) -> None:
             self._key = key
             self._parser = parser
 
         def default_value(self, value: T) -> ConfigOption[T]:
-            """The option, with the value it has where none is set."""
+            """Returns the option with a default value."""
             return ConfigOption(self._key, self._parser, value)
 
         def no_default_value(self) -> ConfigOption[T]:
-            """The option, None where no value is set."""
+            """Returns the option without a default: None if not set."""
             return ConfigOption(self._key, self._parser)
 
 

@@ -1,5 +1,4 @@
-"""Reading option values as Flink writes them: durations (``10 s``), memory sizes (``64mb``), lists and
-maps."""
+"""Parses option values in Flink's notation: durations (``10 s``), memory sizes (``64mb``), lists and maps."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ _ISO_8601 = re.compile(
 
 
 def parse_duration(value: Any, key: str = "duration") -> Duration:
-    """A duration from ``1 s``, ``500ms``, ``1 min``, ``PT10S``; a bare number means milliseconds.
+    """Parses a duration: ``1 s``, ``500ms``, ``1 min``, ``PT10S``; a bare number means milliseconds.
 
     Example::
 
@@ -86,7 +85,8 @@ def _iso_duration(iso: re.Match[str]) -> Duration:
 
 
 def parse_memory_size(value: Any, key: str = "memory size") -> int:
-    """Bytes from ``64mb``, ``1 gb``, ``512 kb``; a bare number means bytes, and a unit is a power of 1024.
+    """Parses a memory size in bytes: ``64mb``, ``1 gb``, ``512 kb``; a bare number means bytes, units are powers of
+    1024.
 
     Example::
 
@@ -103,7 +103,7 @@ def parse_memory_size(value: Any, key: str = "memory size") -> int:
 
 
 def parse_boolean(value: Any, key: str = "value") -> bool:
-    """True or False from a bool, or from ``true`` and ``false`` in any case."""
+    """Parses a boolean: a bool, or ``true`` or ``false`` in any case."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
@@ -112,16 +112,16 @@ def parse_boolean(value: Any, key: str = "value") -> bool:
 
 
 def parse_integer(value: Any, key: str = "value") -> int:
-    """A whole number from an int or its digits."""
+    """Parses an integer: an int or its digits."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and re.fullmatch(r"\s*[-+]?[0-9]+\s*", value):
         return int(value)
-    return _refuse(key, value, "a whole number")
+    return _refuse(key, value, "an integer")
 
 
 def parse_float(value: Any, key: str = "value") -> float:
-    """A number from a float, an int or its digits."""
+    """Parses a number: a float, an int or its digits."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, str):
@@ -133,7 +133,7 @@ def parse_float(value: Any, key: str = "value") -> float:
 
 
 def parse_list(value: Any) -> list[str]:
-    """The items of ``a;b;c``, of a list in YAML, or of a list; nothing for None and for an empty string."""
+    """Parses a list: ``a;b;c``, a YAML list, or a list; empty for None and the empty string."""
     if value is None or value == "":
         return []
     if isinstance(value, (list, tuple)):
@@ -148,7 +148,7 @@ def parse_list(value: Any) -> list[str]:
 
 
 def to_text(value: Any) -> str:
-    """A value as a configuration file shows it: ``true`` for True, ``10 s`` for a duration of ten seconds."""
+    """Formats a value as in a configuration file: ``true`` for True, ``10 s`` for a duration of ten seconds."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Duration):

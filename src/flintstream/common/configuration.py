@@ -1,4 +1,4 @@
-"""Settings of a job by key, as Flink names them, and the file they come from."""
+"""Job settings by Flink's keys, and the file they are loaded from."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CONF_FILES = ("flint.yaml", "config.yaml")
 
 
 class Configuration:
-    """Settings by key. Values are kept as given; the getters convert them, and know the former names of keys.
+    """Settings by key. Values are stored as given; getters convert them, and resolve deprecated keys.
 
     Example::
 
@@ -49,62 +49,61 @@ class Configuration:
 
     @classmethod
     def from_dict(cls, map: Mapping[str, Any]) -> Configuration:
-        """Settings from a dict; nested dicts become dotted keys."""
+        """Creates a configuration from a dict; nested dicts become dotted keys."""
         config = cls()
         config._values.update(_flat(map))
         return config
 
     def get_string(self, key: str, default_value: D) -> str | D:
-        """The value as a string, or the default where the key is not set."""
+        """Returns the value as a string, or the default if not set."""
         return self._read(key, default_value, lambda value, _: to_text(value))
 
     def set_string(self, key: str, value: str) -> Configuration:
-        """Set a string."""
+        """Sets a string."""
         return self._set(key, value, str)
 
     def get_integer(self, key: str, default_value: D) -> int | D:
-        """The value as an int, or the default where the key is not set."""
+        """Returns the value as an int, or the default if not set."""
         return self._read(key, default_value, parse_integer)
 
     def set_integer(self, key: str, value: int) -> Configuration:
-        """Set an int."""
+        """Sets an int."""
         return self._set(key, value, int)
 
     def get_boolean(self, key: str, default_value: D) -> bool | D:
-        """The value as a bool (``true`` or ``false`` in any case), or the default where the key is not
-        set."""
+        """Returns the value as a bool (``true`` or ``false`` in any case), or the default if not set."""
         return self._read(key, default_value, parse_boolean)
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
-        """Set a bool."""
+        """Sets a bool."""
         return self._set(key, value, bool)
 
     def get_float(self, key: str, default_value: D) -> float | D:
-        """The value as a float, or the default where the key is not set."""
+        """Returns the value as a float, or the default if not set."""
         return self._read(key, default_value, parse_float)
 
     def set_float(self, key: str, value: float) -> Configuration:
-        """Set a float."""
+        """Sets a float."""
         return self._set(key, value, (int, float))
 
     def get_bytearray(self, key: str, default_value: D) -> bytearray | D:
-        """The bytes, or the default where the key is not set."""
+        """Returns the bytes, or the default if not set."""
         return self._read(key, default_value, _bytes)
 
     def set_bytearray(self, key: str, value: bytearray | bytes) -> Configuration:
-        """Set bytes."""
+        """Sets bytes."""
         return self._set(key, value, (bytes, bytearray))
 
     def get_duration(self, key: str, default_value: D) -> Duration | D:
-        """The value as a Duration (``10 s``, ``PT10S``), or the default where the key is not set."""
+        """Returns the value as a Duration (``10 s``, ``PT10S``), or the default if not set."""
         return self._read(key, default_value, parse_duration)
 
     def get_memory_size(self, key: str, default_value: D) -> int | D:
-        """The value in bytes (from ``64mb``), or the default where the key is not set."""
+        """Returns the value in bytes (from ``64mb``), or the default if not set."""
         return self._read(key, default_value, parse_memory_size)
 
     def get_list(self, key: str) -> list[str]:
-        """The items of a list value (``a;b`` or ``[a, b]``); empty where the key is not set."""
+        """Returns the items of a list value (``a;b`` or ``[a, b]``); empty if not set."""
         return self._read(key, [], lambda value, _: parse_list(value))
 
     @overload
@@ -112,13 +111,13 @@ class Configuration:
     @overload
     def get(self, option: str, default: Any = None) -> Any: ...
     def get(self, option: Any, default: Any = None) -> Any:
-        """The value of an option, converted to its type, or its default; by key, the value as given."""
+        """Returns the value of an option, converted to its type, or its default; by key, the value as given."""
         if isinstance(option, ConfigOption):
             return self._read(option.key, option.default_value, lambda value, _: option.parse(value))
         return self._read(option, default, lambda value, _: value)
 
     def set(self, option: ConfigOption[Any] | str, value: Any) -> Configuration:
-        """Set the value of an option, or of a key."""
+        """Sets the value of an option or key."""
         if isinstance(option, ConfigOption):
             option.parse(value)
             option = option.key
@@ -126,33 +125,33 @@ class Configuration:
         return self
 
     def key_set(self) -> builtins.set[str]:
-        """The keys that have a value."""
+        """Returns the keys that are set."""
         return set(self._values)
 
     def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
-        """Copy all settings, as given, into a dict."""
+        """Copies all settings, as given, into a dict."""
         target_dict.update(self._values)
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
-        """Take over all settings of another configuration, their keys after a prefix if there is one."""
+        """Adds all settings of another configuration, with an optional prefix for their keys."""
         self._values.update({(prefix or "") + key: value for key, value in other._values.items()})
         return self
 
     def contains_key(self, key: str) -> bool:
-        """Whether the key has a value."""
+        """Returns whether the key is set."""
         return key in self._values
 
     def to_dict(self) -> dict[str, str]:
-        """All settings as strings."""
+        """Returns all settings as strings."""
         return {key: to_text(value) for key, value in self._values.items()}
 
     def remove_config(self, key: str) -> bool:
-        """Remove a key; whether it had a value."""
+        """Removes a key; returns whether it was set."""
         return self._values.pop(key, self) is not self
 
     @staticmethod
     def parse_list_value(value: str | None) -> list[Any]:
-        """The items of a list in YAML, on one line or on several, or of ``a;b;c``.
+        """Parses a list: YAML, on one line or several, or ``a;b;c``.
 
         Example::
 
@@ -198,11 +197,11 @@ class Configuration:
 
 
 def load_configuration(path: str | os.PathLike[str] | None = None) -> Configuration:
-    """The settings of a YAML file, or of the first of ``flint.yaml`` and ``config.yaml`` in a directory.
+    """Loads the settings of a YAML file, or of the first of ``flint.yaml`` and ``config.yaml`` in a directory.
 
-    Without a path, the directory is ``$FLINT_CONF_DIR``; without that, there are no settings. Nested mappings
-    become dotted keys: ``parallelism: {default: 4}`` sets ``parallelism.default``. A file that cannot be read
-    or understood raises ValueError, with the file and the line.
+    Without a path, the directory is ``$FLINT_CONF_DIR``; if that is not set, the configuration is empty. Nested
+    mappings become dotted keys: ``parallelism: {default: 4}`` sets ``parallelism.default``. A file that cannot be read
+    or parsed raises a ValueError with the file and the line.
     """
     file = _find_file(path)
     if file is None:
@@ -231,7 +230,7 @@ def _find_file(path: str | os.PathLike[str] | None) -> Path | None:
             return None
         path = directory
         if not Path(path).is_dir():
-            raise ValueError(f"${CONF_DIR_VARIABLE} is {directory!r}, which is no directory.")
+            raise ValueError(f"${CONF_DIR_VARIABLE} is {directory!r}, which is not a directory.")
     found = Path(path)
     if not found.is_dir():
         return found
@@ -261,8 +260,8 @@ def _add_node(file: Path, node: Any, prefix: str, values: dict[str, Any]) -> Non
 
 
 def _construct(node: Any) -> Any:
-    # YAML reads 'yes' as a boolean and '1:30' as a number of base sixty; Flink does neither. Only what is
-    # plainly meant is converted.
+    # YAML reads 'yes' as a boolean and '1:30' as a sexagesimal number; Flink does neither. Only unambiguous values are
+    # converted.
     if isinstance(node, yaml.SequenceNode):
         return [_construct(item) for item in node.value]
     if isinstance(node, yaml.MappingNode):

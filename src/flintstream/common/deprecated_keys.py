@@ -1,4 +1,4 @@
-"""Keys that Flink has renamed. The former ones still work, as in Flink; where both are set, the present one wins."""
+"""Keys that Flink has renamed. As in Flink, the deprecated ones still work; if both are set, the current one wins."""
 
 from __future__ import annotations
 
@@ -43,11 +43,12 @@ FORMER_KEYS: dict[str, tuple[str, ...]] = {
     "task.cancellation.interval": ("task.cancellation-interval",),
     "task.cancellation.timers.timeout": ("timerservice.exceptional.shutdown.timeout",),
 }
-"""By the present key, its former ones, the latest first."""
+"""The deprecated keys by current key, the latest first."""
 
 
 def find_key(settings: Mapping[str, Any], key: str) -> str | None:
-    """The key under which `settings` hold a value for `key`: itself, else a former one; None for neither.
+    """Returns the key under which `settings` has a value for `key`: the key itself, or a deprecated one; None if
+    neither.
 
     >>> find_key({"state.backend": "rocksdb"}, "state.backend.type")
     'state.backend'

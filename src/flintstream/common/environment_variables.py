@@ -1,4 +1,4 @@
-"""Environment variables: the names of those that several modules read, and variables that are set for a while."""
+"""The environment variables read by several modules, and a way to set variables temporarily."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 CONF_OVERRIDES = "FLINT_CONF_OVERRIDES"
-"""Settings of the command line for the program that it runs, as JSON."""
+"""Settings of the command line for the program it runs, as JSON."""
 PLAN_ONLY = "FLINT_PLAN_ONLY"
 """Whether a program only shows its plan (1), and runs no job."""
 SPARK_MASTERS = ("FLINT_SPARK_MASTER", "SPARK_MASTER", "MASTER")
-"""Which Spark a job runs on where the configuration does not say; the first that is set counts."""
+"""The Spark master if the configuration sets none; the first variable that is set counts."""
 
 
 def spark_master() -> str | None:
-    """The Spark master that the environment names."""
+    """Returns the Spark master set in the environment."""
     return next((os.environ[name] for name in SPARK_MASTERS if os.environ.get(name)), None)
 
 
 @contextmanager
 def environment_variables(variables: Mapping[str, str]) -> Iterator[None]:
-    """Sets variables of this process and of those that it starts; what there was before is put back afterwards."""
+    """Sets variables for this process and its children; restores the previous values on exit."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

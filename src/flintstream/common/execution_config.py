@@ -1,4 +1,4 @@
-"""Settings of a program, with a method for each: a view onto its configuration."""
+"""ExecutionConfig: program settings as methods, a view of the configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UPPER_BOUND_MAX_PARALLELISM = 32_768
 
 
 class ExecutionMode(Enum):
-    """Kept for programs that set it. Exchanges between levels are always Spark's.
+    """Accepted for compatibility, without effect: Spark exchanges data between levels.
 
     Example::
 
@@ -32,7 +32,7 @@ class ExecutionMode(Enum):
 
 
 class ExecutionConfig:
-    """Settings of a program. They live in its :class:`Configuration`, so that both ways of setting one agree.
+    """Program settings. They are stored in its :class:`Configuration`, so that a method and its key are one setting.
 
     Example::
 
@@ -50,17 +50,17 @@ class ExecutionConfig:
         self._execution_mode = ExecutionMode.PIPELINED
 
     def get_configuration(self) -> Configuration:
-        """The configuration behind these settings."""
+        """Returns the underlying configuration."""
         return self._configuration
 
     # Parallelism
 
     def get_parallelism(self) -> int:
-        """``parallelism.default``; PARALLELISM_DEFAULT (-1) if it is not set."""
+        """Returns ``parallelism.default``; PARALLELISM_DEFAULT (-1) if not set."""
         return self._int("parallelism.default", self.PARALLELISM_DEFAULT)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
-        """How many subtasks an operator has unless it says otherwise; -1 leaves it to the environment."""
+        """Sets the default number of subtasks per operator; -1 leaves it to the environment."""
         if parallelism == self.PARALLELISM_DEFAULT:
             self._configuration.remove_config("parallelism.default")
             return self
@@ -71,11 +71,11 @@ class ExecutionConfig:
         return self._put("parallelism.default", parallelism)
 
     def get_max_parallelism(self) -> int:
-        """``pipeline.max-parallelism``; -1 if it is not set."""
+        """Returns ``pipeline.max-parallelism``; -1 if not set."""
         return self._int("pipeline.max-parallelism", -1)
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
-        """How many key groups keyed state has: the limit for rescaling, from 1 to 32768."""
+        """Sets the number of key groups, which is the limit for rescaling: 1 to 32768."""
         if not _is_int(max_parallelism) or not 0 < max_parallelism <= _UPPER_BOUND_MAX_PARALLELISM:
             raise ValueError(f"The maximum parallelism must be from 1 to 32768, not {max_parallelism!r}.")
         return self._put("pipeline.max-parallelism", max_parallelism)
@@ -83,47 +83,47 @@ class ExecutionConfig:
     # Time
 
     def get_auto_watermark_interval(self) -> int:
-        """``pipeline.auto-watermark-interval`` in milliseconds; 200 if it is not set."""
+        """Returns ``pipeline.auto-watermark-interval`` in milliseconds; 200 if not set."""
         return self._millis("pipeline.auto-watermark-interval", 200)
 
     def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
-        """How often periodic watermarks are made, in milliseconds; 0 means never."""
+        """Sets the interval of periodic watermarks in milliseconds; 0 disables them."""
         return self._put_millis("pipeline.auto-watermark-interval", interval)
 
     def get_latency_tracking_interval(self) -> int:
-        """``metrics.latency.interval`` in milliseconds; 0, off, if it is not set."""
+        """Returns ``metrics.latency.interval`` in milliseconds; 0 (off) if not set."""
         return self._millis("metrics.latency.interval", 0)
 
     def set_latency_tracking_interval(self, interval: int) -> ExecutionConfig:
-        """How often latency is measured, in milliseconds; 0 means never."""
+        """Sets the interval of latency measurements in milliseconds; 0 disables them."""
         return self._put_millis("metrics.latency.interval", interval)
 
     def get_task_cancellation_interval(self) -> int:
-        """``task.cancellation.interval`` in milliseconds; 30000 if it is not set."""
+        """Returns ``task.cancellation.interval`` in milliseconds; 30000 if not set."""
         return self._millis("task.cancellation.interval", 30_000)
 
     def set_task_cancellation_interval(self, interval: int) -> ExecutionConfig:
-        """How often a task that does not end is told again, in milliseconds."""
+        """Sets the interval at which a task that does not end is cancelled again, in milliseconds."""
         return self._put_millis("task.cancellation.interval", interval)
 
     def get_task_cancellation_timeout(self) -> int:
-        """``task.cancellation.timeout`` in milliseconds; 180000 if it is not set."""
+        """Returns ``task.cancellation.timeout`` in milliseconds; 180000 if not set."""
         return self._millis("task.cancellation.timeout", 180_000)
 
     def set_task_cancellation_timeout(self, timeout: int) -> ExecutionConfig:
-        """After which time a task that does not end is killed, in milliseconds; 0 means never."""
+        """Sets the time after which a task that does not end is killed, in milliseconds; 0 disables that."""
         return self._put_millis("task.cancellation.timeout", timeout)
 
     # Failures
 
     def get_restart_strategy(self) -> RestartStrategyConfiguration:
-        """What was set with :meth:`set_restart_strategy`."""
+        """Returns the strategy set with :meth:`set_restart_strategy`."""
         return self._restart_strategy
 
     def set_restart_strategy(self, restart_strategy: RestartStrategyConfiguration) -> ExecutionConfig:
-        """What happens after a failure."""
+        """Sets how the job restarts after a failure."""
         if not isinstance(restart_strategy, RestartStrategyConfiguration):
-            raise TypeError(f"{restart_strategy!r} is no restart strategy: use RestartStrategies.")
+            raise TypeError(f"{restart_strategy!r} is not a restart strategy: use RestartStrategies.")
         self._restart_strategy = restart_strategy
         for key, value in restart_strategy._options().items():
             self._configuration.set(key, value)
@@ -132,11 +132,11 @@ class ExecutionConfig:
     # Job parameters
 
     def get_global_job_parameters(self) -> dict[str, str]:
-        """``pipeline.global-job-parameters``: what the user gave the whole job, as strings."""
+        """Returns ``pipeline.global-job-parameters``: the user's job parameters, as strings."""
         value = self._configuration.get(_JOB_PARAMETERS) or {}
         if isinstance(value, str):
             value = dict(item.split(":", 1) for item in value.split(",") if ":" in item)
-        # A mapping in a file has become dotted keys.
+        # A mapping in a file was flattened to dotted keys.
         nested = f"{_JOB_PARAMETERS}."
         below = {
             key[len(nested) :]: item for key, item in self._configuration.to_dict().items() if key.startswith(nested)
@@ -144,118 +144,118 @@ class ExecutionConfig:
         return {**below, **{str(key): str(item) for key, item in value.items()}}
 
     def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, Any]) -> ExecutionConfig:
-        """Parameters that every function can read through its runtime context."""
+        """Sets parameters that every function can read from its runtime context."""
         if not isinstance(global_job_parameters_dict, Mapping):
-            raise TypeError(f"Job parameters are a dict, not {global_job_parameters_dict!r}.")
+            raise TypeError(f"Job parameters must be a dict, not {global_job_parameters_dict!r}.")
         parameters = {str(key): str(item) for key, item in global_job_parameters_dict.items()}
         return self._put(_JOB_PARAMETERS, parameters)
 
     # Switches
 
     def enable_auto_generated_uids(self) -> ExecutionConfig:
-        """Operators without a uid get one from the graph's structure: the default."""
+        """Generates a uid from the graph's structure for operators without one; the default."""
         return self._put("pipeline.auto-generate-uids", True)
 
     def disable_auto_generated_uids(self) -> ExecutionConfig:
-        """Operators without a uid are refused."""
+        """Refuses operators without a uid."""
         return self._put("pipeline.auto-generate-uids", False)
 
     def has_auto_generated_uids_enabled(self) -> bool:
-        """Whether operators may lack a uid."""
+        """Returns whether operators may lack a uid."""
         return self._flag("pipeline.auto-generate-uids", True)
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Vouches that no function changes an object that it has emitted: results are passed on without copies.
+        """Declares that no function modifies an object after emitting it: results are passed on without copies.
 
-        Otherwise what can change (lists, dicts, rows, objects of your classes) is copied when it is emitted.
+        Otherwise mutable results (lists, dicts, rows, objects of your classes) are copied when emitted.
         """
         return self._put("pipeline.object-reuse", True)
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Copies results that can change when they are emitted, so that functions may keep and change them: the default."""
+        """Copies mutable results when they are emitted, so that functions may keep and modify them; the default."""
         return self._put("pipeline.object-reuse", False)
 
     def is_object_reuse_enabled(self) -> bool:
-        """``pipeline.object-reuse``."""
+        """Returns ``pipeline.object-reuse``."""
         return self._flag("pipeline.object-reuse", False)
 
     def is_use_snapshot_compression(self) -> bool:
-        """``execution.checkpointing.snapshot-compression``."""
+        """Returns ``execution.checkpointing.snapshot-compression``."""
         return self._flag("execution.checkpointing.snapshot-compression", False)
 
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
-        """Whether checkpoints and savepoints are compressed."""
+        """Sets whether checkpoints and savepoints are compressed."""
         return self._put("execution.checkpointing.snapshot-compression", bool(use_snapshot_compression))
 
     def enable_closure_cleaner(self) -> ExecutionConfig:
-        """Kept for programs that call it: Python closures need no cleaning."""
+        """Accepted for compatibility, without effect: Python closures need no cleaning."""
         return self._put("pipeline.closure-cleaner-level", "RECURSIVE")
 
     def disable_closure_cleaner(self) -> ExecutionConfig:
-        """Kept for programs that call it: Python closures need no cleaning."""
+        """Accepted for compatibility, without effect: Python closures need no cleaning."""
         return self._put("pipeline.closure-cleaner-level", "NONE")
 
     def is_closure_cleaner_enabled(self) -> bool:
-        """``pipeline.closure-cleaner-level``: whether it is anything but NONE."""
+        """Returns whether ``pipeline.closure-cleaner-level`` is anything but NONE."""
         return self._configuration.get_string("pipeline.closure-cleaner-level", "RECURSIVE") != "NONE"
 
     def enable_generic_types(self) -> ExecutionConfig:
-        """Streams may lack a declared type: the default."""
+        """Allows streams without a declared type; the default."""
         return self._put("pipeline.generic-types", True)
 
     def disable_generic_types(self) -> ExecutionConfig:
-        """Streams that would be pickled, since they have no declared type, are refused."""
+        """Refuses streams without a declared type, which would be pickled."""
         return self._put("pipeline.generic-types", False)
 
     def has_generic_types_disabled(self) -> bool:
-        """Whether every stream needs a declared type."""
+        """Returns whether every stream needs a declared type."""
         return not self._flag("pipeline.generic-types", True)
 
     def get_execution_mode(self) -> ExecutionMode:
-        """What was set with :meth:`set_execution_mode`."""
+        """Returns the mode set with :meth:`set_execution_mode`."""
         return self._execution_mode
 
     def set_execution_mode(self, execution_mode: ExecutionMode) -> ExecutionConfig:
-        """Kept for programs that call it: exchanges between levels are Spark's."""
+        """Accepted for compatibility, without effect: Spark exchanges data between levels."""
         self._execution_mode = execution_mode
         return self
 
     # Java's serialisers
 
     def enable_force_kryo(self) -> NoReturn:
-        """Not available: Kryo serialises Java objects."""
+        """Not supported: Kryo serialises Java objects."""
         java_only("ExecutionConfig.enable_force_kryo", _PYTHON_TYPES)
 
     def disable_force_kryo(self) -> ExecutionConfig:
-        """Kryo is never used."""
+        """Does nothing: Kryo is never used."""
         return self
 
     def is_force_kryo_enabled(self) -> bool:
-        """False: Kryo is never used."""
+        """Returns False: Kryo is never used."""
         return False
 
     def enable_force_avro(self) -> NoReturn:
-        """Not available: it serialises Java objects."""
+        """Not supported: it serialises Java objects."""
         java_only("ExecutionConfig.enable_force_avro", _PYTHON_TYPES)
 
     def disable_force_avro(self) -> ExecutionConfig:
-        """Java's Avro is never used."""
+        """Does nothing: Java's Avro is never used."""
         return self
 
     def is_force_avro_enabled(self) -> bool:
-        """False: Java's Avro is never used."""
+        """Returns False: Java's Avro is never used."""
         return False
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
-        """Empty: Kryo is never used."""
+        """Returns an empty dict: Kryo is never used."""
         return {}
 
     def get_registered_kryo_types(self) -> list[str]:
-        """Empty: Kryo is never used."""
+        """Returns an empty list: Kryo is never used."""
         return []
 
     def get_registered_pojo_types(self) -> list[str]:
-        """Empty: there are no Java objects."""
+        """Returns an empty list: there are no Java objects."""
         return []
 
     def __eq__(self, other: object) -> bool:
@@ -265,7 +265,7 @@ class ExecutionConfig:
         return hash(self._identity())
 
     def _identity(self) -> tuple[Any, ...]:
-        # Each strategy has one spelling as options of the configuration, which is compared already.
+        # Each strategy has exactly one form as configuration options, and those are compared already.
         return self._configuration, self._execution_mode
 
     def _int(self, key: str, default: int) -> int:

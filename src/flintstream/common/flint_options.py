@@ -1,8 +1,7 @@
-"""Every ``flint.*`` key, declared once: its name, how its value is read, its default, and what it means.
+"""All ``flint.*`` options: key, parser, default and description.
 
-Whoever needs a setting of Flintstream's own declares it here and reads it with :meth:`FlintOption.of`. The table in
-``docs/guide/configuration.md`` is checked against these declarations, and a ``flint.*`` key that is not among them is
-refused.
+Every setting specific to Flintstream is declared here and read with :meth:`FlintOption.of`. The table in
+``docs/guide/configuration.md`` is checked against these declarations, and an undeclared ``flint.*`` key is refused.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class FlintOption(Generic[T]):
-    """A key of Flintstream's own."""
+    """An option specific to Flintstream."""
 
     key: str
     parse: Callable[[Any, str], T]
-    """Gives the value; raises a ValueError that names the key, what was given and what is expected."""
+    """Parses the value; raises a ValueError with the key, the value and what is expected."""
     default: str
-    """The value where none is set, as the documentation shows it."""
+    """The default, as shown in the documentation."""
     meaning: str
     """One line for the documentation."""
 
     def of(self, configuration: Mapping[str, Any]) -> T | None:
-        """The value in a configuration; None where it is not set."""
+        """Returns the value in a configuration; None if not set and without default."""
         given = configuration.get(self.key)
         return None if given is None else self.parse(given, self.key)
 
@@ -41,7 +40,7 @@ class FlintOption(Generic[T]):
 def _positive_duration(value: Any, key: str) -> Duration:
     duration = parse_duration(value, key)
     if duration.to_nanos() <= 0:
-        raise ValueError(f"{key} must be longer than 0, got {value!r}")
+        raise ValueError(f"{key} must be greater than 0, got {value!r}")
     return duration
 
 
@@ -70,7 +69,8 @@ CHECKPOINT_PERMISSIONS = FlintOption(
     "flint.checkpoints.permissions",
     one_of("owner", "group", "umask"),
     "`owner`",
-    "who may read checkpoints and savepoints in a directory: `owner` (0600, directories 0700), `group` (0640, 0750), or "
+    "who may read checkpoints and savepoints in a directory: `owner` (0600, directories 0700), `group` (0640, 0750), "
+    "or "
     "what the `umask` leaves",
 )
 SIGNING_KEY_FILE = FlintOption(
@@ -98,7 +98,8 @@ REPORT_AFTER = FlintOption(
     "flint.slot.report-after",
     _positive_duration,
     "`1 min`",
-    "when slots have worked on one epoch, or one call, for that long, the operator and its stack are logged; again after "
+    "when slots have worked on one epoch, or one call, for that long, the operator and its stack are logged; again "
+    "after "
     "twice the time, and so on",
 )
 PROGRESS = FlintOption(
@@ -124,4 +125,4 @@ FLINT_OPTIONS: tuple[FlintOption[Any], ...] = (
     PROGRESS,
     SPARK_LOG_LEVEL,
 )
-"""All of them, in the order of the documentation."""
+"""All options, in the order of the documentation."""

@@ -1,4 +1,4 @@
-"""When a task with several inputs may start."""
+"""InputDependencyConstraint: when a task with several inputs may start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["InputDependencyConstraint"]
 
 
 class InputDependencyConstraint(Enum):
-    """Kept for programs that set it. In an epoch all levels run, so it changes nothing.
+    """Accepted for compatibility, without effect: all levels run in every epoch.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""What one can ask of a submitted job."""
+"""JobClient: the handle of a submitted job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["JobClient"]
 
 
 class JobClient(ABC):
-    """A job that has been submitted: its state, its end, and ways to end it.
+    """The handle of a submitted job: its status, its result, and ways to stop it.
 
     Example::
 
@@ -22,34 +22,34 @@ class JobClient(ABC):
 
     @abstractmethod
     def get_job_id(self) -> JobID:
-        """The job's id."""
+        """Returns the job's id."""
 
     @abstractmethod
     def get_job_status(self) -> CompletableFuture:
-        """A future with the job's :class:`~flintstream.common.JobStatus`."""
+        """Returns a future of the job's :class:`~flintstream.common.JobStatus`."""
 
     @abstractmethod
     def cancel(self) -> CompletableFuture:
-        """Cancel the job; the future completes when it is canceled."""
+        """Cancels the job; the future completes when it is canceled."""
 
     @abstractmethod
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture:
-        """Take a savepoint and end the job gracefully; a future with the savepoint's path.
+        """Takes a savepoint and stops the job gracefully; returns a future of the savepoint's path.
 
-        :param advance_to_end_of_event_time: whether all timers and windows fire first.
-        :param savepoint_directory: where to; ``execution.checkpointing.savepoint-dir`` if None.
+        :param advance_to_end_of_event_time: whether to fire all timers and windows first.
+        :param savepoint_directory: the target directory; ``execution.checkpointing.savepoint-dir`` if None.
         """
 
     @abstractmethod
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
-        """Take a savepoint of the running job; a future with its path."""
+        """Takes a savepoint of the running job; returns a future of its path."""
 
     @abstractmethod
     def get_accumulators(self) -> CompletableFuture:
-        """A future with the accumulators' values by name; it can be asked while the job runs."""
+        """Returns a future of the accumulators' values by name, also while the job runs."""
 
     @abstractmethod
     def get_job_execution_result(self) -> CompletableFuture:
-        """A future with the :class:`~flintstream.common.JobExecutionResult`, once the job has ended."""
+        """Returns a future of the :class:`~flintstream.common.JobExecutionResult`, which completes when the job ends."""

@@ -1,4 +1,4 @@
-"""What a finished job leaves behind."""
+"""JobExecutionResult: the result of a finished job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["JobExecutionResult"]
 
 
 class JobExecutionResult:
-    """The result of a job: its id, how long it ran, and its accumulators.
+    """The result of a finished job: its id, its run time and its accumulators.
 
     Example::
 
@@ -28,23 +28,23 @@ class JobExecutionResult:
         self._accumulators = dict(accumulators or {})
 
     def get_job_id(self) -> JobID:
-        """The job's id."""
+        """Returns the job's id."""
         return self._job_id
 
     def get_net_runtime(self) -> int:
-        """How long the job ran, in milliseconds."""
+        """Returns how long the job ran, in milliseconds."""
         return self._net_runtime
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """The value of an accumulator; None if the job had none of that name."""
+        """Returns the value of an accumulator; None if the job has none of that name."""
         return self._accumulators.get(accumulator_name)
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
-        """The values of all accumulators, by name."""
+        """Returns the values of all accumulators, by name."""
         return dict(self._accumulators)
 
     def is_job_execution_result(self) -> bool:
-        """True: the job ran in this very call. A job that was only submitted has none."""
+        """Returns True: the job ran within this call, rather than only being submitted."""
         return True
 
     def __str__(self) -> str:

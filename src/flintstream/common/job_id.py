@@ -1,4 +1,4 @@
-"""The identity of a job."""
+"""JobID: the id of a job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HEX = re.compile("[0-9a-f]{32}")
 
 
 class JobID:
-    """A job's identity: 128 random bits, shown as 32 hexadecimal digits.
+    """A job's id: 128 random bits, shown as 32 hexadecimal digits.
 
     Example::
 
@@ -24,10 +24,10 @@ class JobID:
     def __init__(self, hex_string: str | None = None) -> None:
         self._hex = secrets.token_hex(16) if hex_string is None else str(hex_string).lower()
         if not _HEX.fullmatch(self._hex):
-            raise ValueError(f"{hex_string!r} is no job id: it has 32 hexadecimal digits.")
+            raise ValueError(f"{hex_string!r} is not a job id, which has 32 hexadecimal digits.")
 
     def to_hex_string(self) -> str:
-        """The 32 digits."""
+        """Returns the 32 digits."""
         return self._hex
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""The states of a job."""
+"""JobStatus: the states of a job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["JobStatus"]
 
 
 class JobStatus(Enum):
-    """Where a job stands.
+    """The state of a job.
 
     Example::
 
@@ -28,11 +28,11 @@ class JobStatus(Enum):
     RECONCILING = 9
 
     def is_globally_terminal_state(self) -> bool:
-        """Whether the job is over for good: failed, canceled or finished."""
+        """Returns whether the job has ended for good: failed, canceled or finished."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:
-        """Whether the job is over here; a suspended one may be taken up by another process."""
+        """Returns whether the job has ended in this process; another process may resume a suspended one."""
         return self is JobStatus.SUSPENDED or self.is_globally_terminal_state()
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
-"""Keys as bytes, and where a key lives: its key group, and the subtask that owns the group.
+"""Canonical encoding of keys, and their assignment to key groups and subtasks.
 
-Equal keys have equal bytes on every machine and in every run, and keys that differ have different bytes. So
-the encoding never uses ``hash()`` or pickle. Numbers that are equal in Python (``1 == 1.0 == True ==
-Decimal(1)``) are one key, and a named tuple is the tuple it equals.
+Equal keys have equal bytes on every machine and in every run, and different keys have different bytes, so the encoding
+never uses ``hash()`` or pickle. Numbers that are equal in Python (``1 == 1.0 == True == Decimal(1)``) are one key, and
+a named tuple equals the plain tuple.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ __all__ = [
 DEFAULT_MAX_PARALLELISM = 128
 UPPER_BOUND_MAX_PARALLELISM = 32_768
 
-# Version 2 knows neither references nor interning, so its bytes depend on the value alone. Marshal writes any
-# buffer (a bytearray, a NumPy scalar) as plain bytes, so only what _normal returned may reach it. A list
-# never stands for a key of its own: it marks an encoded object, and cannot be confused with a user's tuple.
+# Version 2 of marshal has neither references nor interning, so its bytes depend on the value alone. It writes any
+# buffer (a bytearray, a NumPy scalar) as plain bytes, so only results of _normal may reach it. A list marks an encoded
+# object: no key is a list, so it cannot be confused with a user's tuple.
 _VERSION = 2
 _PLAIN = frozenset((int, str, bytes))
 _MARSHALLED = frozenset((int, str))
-"""Keys of these types are what marshal writes."""
+"""Keys of these types are written by marshal unchanged."""
 SMALL_BLOCK = 256
-"""Fewer keys are done one by one: all at once takes NumPy, which a job with little to do need not load."""
+"""Fewer keys are encoded one by one: the vectorised path needs NumPy, which a small job need not load."""
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -58,7 +58,7 @@ _Normaliser = Callable[[Any], Any]
 
 
 def key_bytes(key: Any) -> bytes:
-    """The canonical bytes of a key.
+    """Returns the canonical bytes of a key.
 
     Example::
 
@@ -80,15 +80,14 @@ def key_bytes(key: Any) -> bytes:
 
 
 def key_group(key: Any, max_parallelism: int) -> int:
-    """The key group of a key, from 0 to ``max_parallelism - 1``.
+    """Returns the key group of a key, from 0 to ``max_parallelism - 1``.
 
     Example::
 
         >>> key_group(1, 128) == key_group(1.0, 128)
         True
     """
-    # CRC is linear, so neighbouring keys would land in patterns: the finaliser of MurmurHash3 breaks these
-    # up.
+    # CRC is linear, so neighbouring keys would form patterns; the finaliser of MurmurHash3 breaks them up.
     h = zlib.crc32(key_bytes(key))
     h = ((h ^ (h >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
     h = ((h ^ (h >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
@@ -96,7 +95,7 @@ def key_group(key: Any, max_parallelism: int) -> int:
 
 
 def key_groups(keys: list[Any], max_parallelism: int) -> list[int]:
-    """The key groups of a block of keys: as `key_group` for each, at a fraction of the cost."""
+    """Returns the key groups of a block of keys: `key_group` for each, at a fraction of the cost."""
     if len(keys) < SMALL_BLOCK:
         return [key_group(key, max_parallelism) for key in keys]
     groups: list[int] = (_mixed(_checksums(keys)) % max_parallelism).tolist()
@@ -104,7 +103,7 @@ def key_groups(keys: list[Any], max_parallelism: int) -> list[int]:
 
 
 def subtasks(keys: list[Any], max_parallelism: int, parallelism: int) -> list[int]:
-    """The subtasks that own the groups of a block of keys."""
+    """Returns the subtasks that own the key groups of a block of keys."""
     if len(keys) < SMALL_BLOCK:
         return [subtask_for_group(group, max_parallelism, parallelism) for group in key_groups(keys, max_parallelism)]
     groups = (_mixed(_checksums(keys)) % max_parallelism).astype("int64")
@@ -121,7 +120,7 @@ def _mixed(h: Any) -> Any:
 
 
 def _checksums(keys: list[Any]) -> Any:
-    """The CRC-32 of the bytes of each key."""
+    """Returns the CRC-32 of the bytes of each key."""
     import numpy
 
     kinds = {*map(type, keys)}
@@ -129,7 +128,7 @@ def _checksums(keys: list[Any]) -> Any:
         try:
             return _checksums_of_integers(numpy.frombuffer(array("i", keys), dtype=numpy.uint32))
         except OverflowError:
-            pass  # An integer of more than 32 bits is written in another way.
+            pass  # Integers of more than 32 bits have another encoding.
     crc32, dumps = zlib.crc32, marshal.dumps
     if kinds <= _MARSHALLED:
         checksums = [crc32(dumps(key, _VERSION)) for key in keys]
@@ -139,7 +138,7 @@ def _checksums(keys: list[Any]) -> Any:
 
 
 def _checksums_of_integers(keys: Any) -> Any:
-    """As `crc32(marshal.dumps(key, 2))`: an integer of 32 bits is a letter and four bytes, the least first."""
+    """Vectorised `crc32(marshal.dumps(key, 2))`: an integer of 32 bits is a letter and four bytes, little-endian."""
     table = _crc_table()
     crc = (zlib.crc32(marshal.dumps(0, _VERSION)[:1]) ^ 0xFFFFFFFF) ^ keys
     for _ in range(4):
@@ -149,7 +148,7 @@ def _checksums_of_integers(keys: Any) -> Any:
 
 @cache
 def _crc_table() -> Any:
-    """CRC-32 of each byte, as the usual algorithm looks it up."""
+    """Returns the CRC-32 lookup table."""
     import numpy
 
     table = numpy.arange(256, dtype=numpy.uint32)
@@ -159,12 +158,12 @@ def _crc_table() -> Any:
 
 
 def subtask_for_group(group: int, max_parallelism: int, parallelism: int) -> int:
-    """The subtask that owns a key group: ``subtask_for_group(64, 128, 2)`` is 1."""
+    """Returns the subtask that owns a key group: ``subtask_for_group(64, 128, 2)`` is 1."""
     return group * parallelism // max_parallelism
 
 
 def key_group_range(max_parallelism: int, parallelism: int, subtask: int) -> range:
-    """The key groups that a subtask owns: ``key_group_range(128, 2, 1)`` is ``range(64, 128)``."""
+    """Returns the key groups of a subtask: ``key_group_range(128, 2, 1)`` is ``range(64, 128)``."""
     if not 1 <= parallelism <= max_parallelism:
         raise ValueError(f"The parallelism {parallelism} must be from 1 to the maximum parallelism {max_parallelism}.")
     if not 0 <= subtask < parallelism:
@@ -175,14 +174,15 @@ def key_group_range(max_parallelism: int, parallelism: int, subtask: int) -> ran
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """The number of key groups for an operator without one set: one and a half times the parallelism, rounded
-    up to a power of two, and from 128 to 32768."""
+    """Returns the default number of key groups of an operator: one and a half times the parallelism, rounded up to a
+    power of two, within 128 to 32768.
+    """
     wanted = parallelism + parallelism // 2
     return min(max(1 << (wanted - 1).bit_length(), DEFAULT_MAX_PARALLELISM), UPPER_BOUND_MAX_PARALLELISM)
 
 
 def _normal(key: Any) -> Any:
-    """The key as ints, floats, strs, bytes, tuples and marked lists, all of exactly these types."""
+    """Normalises a key to ints, floats, strs, bytes, tuples and marked lists, all of exactly these types."""
     kind = type(key)
     normaliser = _NORMALISERS.get(kind)
     if normaliser is None:
@@ -202,7 +202,8 @@ def _int(key: Any) -> int:
 def _float(key: float) -> Any:
     if key != key and key is not NAN:
         raise TypeError(
-            "A key cannot be or contain this NaN: NaN is a key by itself and in tuples, Rows and collections only."
+            "A key cannot be or contain this NaN: NaN is supported only as a key itself and in tuples, Rows and "
+            "collections."
         )
     key = float.__float__(key)
     return int(key) if key.is_integer() else key  # also -0.0, which equals 0.0
@@ -287,7 +288,7 @@ def _instant(key: Instant) -> list[Any]:
 
 
 _NORMALISERS: dict[type, _Normaliser] = {
-    type(None): _same,  # only inside a tuple or an object: key_bytes refuses None itself
+    type(None): _same,  # only inside a tuple or an object: key_bytes refuses None as a key
     int: _same,
     str: _same,
     bytes: _same,
@@ -321,7 +322,7 @@ _INSTEAD: dict[type, str] = {
     range: "use a tuple instead",
 }
 
-# A subclass equals what its base equals: a named tuple is a tuple, an IntEnum an int, a str enum a str.
+# A subclass equals what its base class equals: a named tuple is a tuple, an IntEnum an int, a str enum a str.
 _BASES: tuple[tuple[type, _Normaliser], ...] = (
     (int, _int),
     (float, _float),
@@ -357,7 +358,7 @@ def _find_normaliser(kind: type) -> _Normaliser:
             return normaliser
     if not _has_own_equality(kind) or issubclass(kind, FunctionType):
         return _refusal(
-            f"{kind.__qualname__}, which equals only itself and so means nothing in another process",
+            f"{kind.__qualname__}, which compares by identity and so cannot be matched in another process",
             "give it an __eq__ and a __hash__, or use a frozen dataclass",
         )
     return _object
@@ -397,15 +398,14 @@ def _dataclass(kind: type) -> _Normaliser:
 
 
 def _object(key: Any) -> Any:
-    """An object of any other class that defines equality: its class and its state, as copying it would take
-    them."""
+    """Encodes an object of any other class that defines equality: its class and its state, as copied by `copy`."""
     kind = type(key)
     try:
         reduced = key.__reduce_ex__(2)
     except Exception as error:
         raise TypeError(f"The {kind.__qualname__} {key!r} has no state to use as a key: {error}") from error
     if not isinstance(reduced, tuple):
-        raise TypeError(f"A key cannot be or contain {key!r}: it has no state of its own.")
+        raise TypeError(f"A key cannot be or contain {key!r}: it has no state.")
     function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
     if items is not None or pairs is not None:
         raise TypeError(f"A key cannot be or contain the collection {key!r}: use a tuple or a frozenset instead.")

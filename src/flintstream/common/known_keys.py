@@ -1,8 +1,8 @@
-"""Which configuration keys there are, so that a mistyped one is refused instead of silently having no effect.
+"""The known configuration keys, so that a mistyped key is refused instead of being ignored.
 
-All of ``flint.*`` is known, and in Flink's namespaces where Flintstream reads some keys (``execution.``, ``pipeline.`` …)
-every key that Flink has or had: one that has no effect here is no mistake. Other namespaces (``spark.``,
-``taskmanager.``, a program's own) may hold anything, unless a key is a near miss of a known one.
+Known are all ``flint.*`` keys and, in the namespaces of Flink from which Flintstream reads keys (``execution.``,
+``pipeline.`` …), every key that Flink has or had, even one without effect here. Other namespaces (``spark.``,
+``taskmanager.``, a program's own) may hold any key, unless it is a near miss of a known one.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .flint_options import FLINT_OPTIONS
 __all__ = ["check_keys", "refusal"]
 
 _MAPS = ("pipeline.global-job-parameters", "pipeline.jobvertex-parallelism-overrides", "python.job-options")
-"""Options whose values are maps: what a file nests below them become keys of their own."""
+"""Options whose values are maps: a file's nested entries below them become separate keys."""
 _OURS = ("state.backend.rocksdb.memory.entry-cache-ratio",)
-"""Keys of Flintstream's own in Flink's namespaces."""
+"""Flintstream's own keys in Flink's namespaces."""
 _FLINT = "flint"
 _SIMILAR = 0.6
 _SIMILAR_NAMESPACE = 0.75
@@ -27,7 +27,7 @@ _NEAR_MISS = 0.9
 
 
 def check_keys(keys: Iterable[str]) -> None:
-    """Raises a ValueError for the first key that does not exist, with the nearest one that does."""
+    """Raises a ValueError for the first unknown key, with the nearest known one."""
     for key in keys:
         why = refusal(key)
         if why is not None:
@@ -35,7 +35,7 @@ def check_keys(keys: Iterable[str]) -> None:
 
 
 def refusal(key: str) -> str | None:
-    """What is wrong with a key; None if nothing is."""
+    """Returns what is wrong with a key; None if it is valid."""
     known = _known_keys()
     if key in known or key.startswith(tuple(f"{option}." for option in _MAPS)):
         return None
@@ -47,8 +47,8 @@ def refusal(key: str) -> str | None:
             return f"There is no option '{key}': did you mean '{nearest[0]}'?"
         if namespace == _FLINT:
             return f"There is no option '{key}'. The options of Flintstream are {', '.join(sorted(own))}."
-        return f"There is no option '{key}', neither in Flink nor in Flintstream."
-    # The namespace itself may be mistyped. What is much like it and like a whole key is hardly anything else.
+        return f"There is no option '{key}' in Flink or in Flintstream."
+    # The namespace itself may be mistyped: refused if both it and the whole key are close to a known one.
     if not get_close_matches(namespace, _namespaces(), 1, _SIMILAR_NAMESPACE):
         return None
     nearest = get_close_matches(key, known, 1, _NEAR_MISS)

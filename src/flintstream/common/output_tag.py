@@ -9,7 +9,7 @@ from flintstream.common.typeinfo import TypeInformation
 
 
 class OutputTag(Generic[T]):
-    """Names a side output; a process function yields `(tag, value)` to write to it.
+    """Identifies a side output; a process function yields `(tag, value)` to write to it.
 
     >>> late = OutputTag("late-data")
     >>> late.tag_id
@@ -31,7 +31,7 @@ class OutputTag(Generic[T]):
         self.type_info = type_info
 
     def get_java_output_tag(self) -> Any:
-        raise NotImplementedError("an OutputTag of Flintstream has no Java object behind it: use it directly")
+        raise NotImplementedError("an OutputTag of Flintstream has no Java object: use it directly")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OutputTag) and other.tag_id == self.tag_id

@@ -1,7 +1,7 @@
-"""Temporary directories with an owner: a process that holds a lock in them for as long as it lives.
+"""Temporary directories owned by a process, which holds a lock in them for its lifetime.
 
-They are removed when their process exits. What a killed one has left is removed by the next process of the same user that
-makes one in the same place: the lock of a dead process is free, whatever has become of its number.
+They are removed when their process exits. Directories left by a killed process are removed by the next process of the
+same user that creates one in the same place: the lock of a dead process is free, even if its pid was reused.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ OWNER = "owner"
 LONGEST_SOCKET_PATH = 103
 """A Unix socket's path holds 108 bytes on Linux and 104 on macOS, with the zero behind it."""
 _UNFINISHED_SECONDS = 3600.0
-"""An owner's file without content this old is that of a process that was killed while it made its directory."""
+"""An empty owner file of this age was left by a process killed while it created its directory."""
 _REMOVAL_SECONDS = 5.0
 
 _held: dict[Path, IO[str]] = {}
 
 
 def owned_directory(prefix: str = PREFIX, place: str | None = None) -> Path:
-    """Makes a private directory that belongs to this process; `prefix` begins with PREFIX.
+    """Creates a private directory owned by this process; `prefix` begins with PREFIX.
 
-    First, those of dead processes in the same place, the temporary directory unless given, are removed.
+    Abandoned directories in the same place, by default the temporary directory, are removed first.
     """
     place = tempfile.gettempdir() if place is None else place
     remove_abandoned(place)
@@ -42,7 +42,7 @@ def owned_directory(prefix: str = PREFIX, place: str | None = None) -> Path:
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
     except OSError:
-        pass  # A file system without locks: nobody can lock it, so nobody takes it for abandoned.
+        pass  # A file system without locks: nobody can lock the file, so nobody considers the directory abandoned.
     json.dump({"pid": os.getpid(), "started": start_time(os.getpid()), "host": socket.gethostname()}, file)
     file.flush()
     _held[path] = file
@@ -51,7 +51,7 @@ def owned_directory(prefix: str = PREFIX, place: str | None = None) -> Path:
 
 
 def remove_owned(path: Path) -> None:
-    """Removes a directory of this process; what is none is left alone."""
+    """Removes a directory owned by this process; any other is left alone."""
     file = _held.pop(path, None)
     if file is not None:
         shutil.rmtree(path, ignore_errors=True)
@@ -59,18 +59,18 @@ def remove_owned(path: Path) -> None:
 
 
 def remove_all_owned() -> None:
-    """Removes all directories of this process; it is about to end, and its children have been killed."""
+    """Removes all directories of this process, which is about to end and has killed its children."""
     deadline = time.monotonic() + _REMOVAL_SECONDS
     for path in list(_held):
         remove_owned(path)
-        # One that was just killed may still have been writing.
+        # A child that was just killed may still have been writing.
         while path.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
             shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_abandoned(place: str) -> None:
-    """Removes the directories of this user in a place whose processes are dead."""
+    """Removes abandoned directories of this user in a place."""
     try:
         entries = list(os.scandir(place))
     except OSError:
@@ -88,28 +88,28 @@ def _remove_if_abandoned(path: Path) -> None:
     try:
         descriptor = os.open(path / OWNER, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return  # None of ours, or just being made or removed.
+        return  # Not ours, or just being created or removed.
     with os.fdopen(descriptor, encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            return  # Its process lives, or it cannot be told.
+            return  # Its process is alive, or that cannot be determined.
         if _is_abandoned(file):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_abandoned(file: IO[str]) -> bool:
-    """Whether the owner that a file names, whose lock is free, is dead for certain."""
+    """Returns whether the owner named in a file, whose lock is free, is certainly dead."""
     try:
         owner: dict[str, Any] = json.load(file)
         pid, started, host = owner["pid"], owner["started"], owner["host"]
     except (ValueError, KeyError, TypeError):
         return time.time() - os.fstat(file.fileno()).st_mtime > _UNFINISHED_SECONDS
     if host != socket.gethostname():
-        return False  # A directory of several machines, whose locks may not reach so far.
+        return False  # A directory shared by several machines, where locks may not work across them.
     return started is None or start_time(pid) != started
 
 
 def _remove_at_exit(path: Path, owner: int) -> None:
-    if os.getpid() == owner:  # A forked child inherits the handler, and must not remove what is its parent's.
+    if os.getpid() == owner:  # A forked child inherits the handler, and must not remove its parent's directories.
         remove_owned(path)

@@ -1,4 +1,4 @@
-"""How any Python object becomes bytes."""
+"""Pickling of arbitrary Python objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["dumps", "dumps_by_value"]
 
 
 def dumps(value: Any) -> bytes:
-    """The pickle of an object; `pickle.loads` reads it."""
+    """Pickles an object; read with `pickle.loads`."""
     try:
         return pickle.dumps(value, 5)
     except (AttributeError, TypeError, pickle.PicklingError):
@@ -24,14 +24,14 @@ def dumps(value: Any) -> bytes:
 
 
 def dumps_by_value(value: Any) -> bytes:
-    """The pickle of an object, with the classes and functions of the user's script taken along; `pickle.loads` reads it."""
+    """Pickles an object together with the classes and functions of the user's script; read with `pickle.loads`."""
     stream = io.BytesIO()
     _Pickler(stream, 5).dump(value)
     return stream.getvalue()
 
 
 def _reduce_cached(cached: Any) -> Any:
-    """A function with `functools.cache` around it: by name where that can be imported, else with an empty cache."""
+    """Reduces a function wrapped in `functools.cache`: by name if it can be imported, else with an empty cache."""
     name, module = getattr(cached, "__qualname__", ""), getattr(cached, "__module__", None) or ""
     if module != "__main__" and getattr(sys.modules.get(module), name, None) is cached:
         return name
@@ -43,12 +43,12 @@ def _with_cache(function: Any, parameters: dict[str, Any]) -> Any:
 
 
 def _reduce_cached_property(cached: functools.cached_property[Any]) -> Any:
-    """Without the lock that Python 3.11 gives it, which cannot be pickled."""
+    """Reduces a cached property without its lock, which Python 3.11 adds and which cannot be pickled."""
     return functools.cached_property, (cached.func,), {"attrname": cached.attrname}
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Knows the two of Python's decorators that cloudpickle does not."""
+    """A cloudpickle pickler that also supports two decorators of the standard library."""
 
     dispatch_table = ChainMap(
         {type(functools.cache(len)): _reduce_cached, functools.cached_property: _reduce_cached_property},

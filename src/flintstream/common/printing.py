@@ -1,8 +1,8 @@
-"""How a value looks when a stream is printed: as Flink's print sink shows it.
+"""Formats values as Flink's print sink shows them.
 
-Typed values look as Java shows them (``true``, ``1.0E10``, ``(a,1)``); rows are Flink's changelog form
-(``+I[a,1]``) with each field as Python shows it, except in files, which Flink's Java code writes; and values without a
-declared type are Python's ``str``. Arrays, of which Java shows an address, are shown as lists.
+Typed values are formatted as in Java (``true``, ``1.0E10``, ``(a,1)``); rows in Flink's changelog form (``+I[a,1]``)
+with fields formatted as in Python, except in files, which Flink writes from Java; and values without a declared type as
+Python's ``str``. Arrays, for which Java prints an address, are shown as lists.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["java_double", "java_float", "to_java_string"]
 
 
 def to_java_string(value: Any, type_info: TypeInformation | None = None) -> str:
-    """The text that Flink's print sink shows for a value of that type.
+    """Returns the text that Flink's print sink shows for a value of that type.
 
     Example::
 
@@ -46,25 +46,25 @@ def to_java_string(value: Any, type_info: TypeInformation | None = None) -> str:
 
 
 def formatter(type_info: TypeInformation | None) -> Callable[[Any], str]:
-    """What :func:`to_java_string` does for one type, to be called for many values."""
+    """Returns :func:`to_java_string` for one type, to be called for many values."""
     return _printed_row if isinstance(type_info, RowTypeInfo) else line_formatter(type_info)
 
 
 def line_formatter(type_info: TypeInformation | None) -> Callable[[Any], str]:
-    """How values look as lines of a text file: as `formatter` shows them, but rows as Java does (``+I[a, null]``)."""
+    """Returns a formatter of lines of a text file: like `formatter`, but rows as in Java (``+I[a, null]``)."""
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         return str
     return _nested(type_info)
 
 
 def java_double(value: float) -> str:
-    """A number as ``Double.toString`` shows it: ``1.0E10``, ``0.001``, ``NaN``."""
+    """Formats a number like ``Double.toString``: ``1.0E10``, ``0.001``, ``NaN``."""
     digits = repr(value)
     return _java_number(value, f"{value:.1e}" if _significant(digits) == 1 else digits)
 
 
 def java_float(value: float) -> str:
-    """A number as ``Float.toString`` shows it: the fewest digits that tell it from other 32-bit numbers."""
+    """Formats a number like ``Float.toString``: with the fewest digits that distinguish it from other 32-bit numbers."""
     if math.isfinite(value):
         try:
             packed = struct.pack("f", value)
@@ -94,7 +94,7 @@ def _java_number(value: float, digits: str) -> str:
     minus = "-" if sign else ""
     if not text:
         return minus + "0.0"
-    point = len(text) + int(exponent)  # how many digits stand before the decimal point
+    point = len(text) + int(exponent)  # the number of digits before the decimal point
     text = text.rstrip("0")
     if 1e-3 <= abs(value) < 1e7:
         if point <= 0:
@@ -135,7 +135,7 @@ def _is_bytes(value: Any) -> bool:
 
 
 def _signed(value: bytes | bytearray) -> list[int]:
-    """Bytes as Java counts them."""
+    """Converts bytes to Java's signed values."""
     return [byte - 256 if byte > 127 else byte for byte in value]
 
 
@@ -171,7 +171,7 @@ def _row(type_info: RowTypeInfo) -> Callable[[Any], str]:
 
 
 def _printed_row(value: Any) -> str:
-    # PyFlink shows rows from Python, before Java sees them: True and None, and no space after a comma.
+    # PyFlink formats rows in Python, before Java sees them: True and None, and no space after a comma.
     return f"{value.get_row_kind()}[{','.join(map(str, value))}]" if isinstance(value, Row) else str(value)
 
 
@@ -189,7 +189,7 @@ def _instant(value: Instant) -> str:
 
 
 def _decimal(value: Decimal) -> str:
-    return str(value if value else abs(value))  # Java has no negative zero here
+    return str(value if value else abs(value))  # Java prints no negative zero here
 
 
 _BASIC: dict[BasicType, Callable[[Any], str]] = {

@@ -1,4 +1,4 @@
-"""Processes of this machine, told from later ones to which the system has given the same number."""
+"""Identifies processes of this machine by pid and start time, since pids are reused."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ __all__ = ["Process", "start_time"]
 
 
 class Process(NamedTuple):
-    """A process, whether it still runs or not."""
+    """A process, running or not."""
 
     pid: int
     started: int | None
-    """Its `start_time`; None where that cannot be told, and the number alone counts."""
+    """Its `start_time`; None if unknown, so that only the pid counts."""
 
     @staticmethod
     def of(pid: int) -> Process:
-        """The process that has this number now; the caller knows that it is the right one."""
+        """Returns the process that has this pid now; the caller knows that it is the right one."""
         return Process(pid, start_time(pid))
 
     def runs(self) -> bool:
-        """Whether it runs. One that has ended keeps its number until its parent asks for it; /proc tells, where there is
-        one."""
+        """Returns whether it is running. A zombie does not count where /proc is available."""
         try:
             os.kill(self.pid, 0)
         except OSError:
-            return False  # Gone, or the number is another user's by now.
+            return False  # Gone, or the pid now belongs to another user.
         try:
             fields = _stat(self.pid)
         except OSError:
@@ -36,14 +35,14 @@ class Process(NamedTuple):
         return fields[0] not in ("Z", "X") and self.started in (None, int(fields[19]))
 
     def kill(self) -> None:
-        """Ends it at once; never another one that has its number by now."""
+        """Kills it, but never another process that has reused its pid."""
         if self.runs():
             with suppress(OSError):
                 os.kill(self.pid, signal.SIGKILL)
 
 
 def start_time(pid: int) -> int | None:
-    """When a process was started, in ticks since the machine was; None if there is no such process, or it cannot be told."""
+    """Returns when a process was started, in ticks since boot; None if it does not exist or this is unknown."""
     try:
         return int(_stat(pid)[19])
     except OSError:
@@ -51,6 +50,6 @@ def start_time(pid: int) -> int | None:
 
 
 def _stat(pid: int) -> list[str]:
-    """What /proc says of a process, from its state on."""
+    """Returns the fields of /proc/pid/stat, from the state on."""
     with open(f"/proc/{pid}/stat") as file:
         return file.read().rpartition(")")[2].split()

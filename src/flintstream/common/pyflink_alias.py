@@ -1,4 +1,4 @@
-"""Lets ``import pyflink.X`` import ``flintstream.X``, so that a PyFlink program runs unchanged."""
+"""Makes ``import pyflink.X`` import ``flintstream.X``, so that a PyFlink program runs unchanged."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["install_pyflink_alias", "pyflink_alias", "pyflink_alias_installed"]
 _ALIAS, _REAL = "pyflink", "flintstream"
 _INSTEAD = {
     "pyflink.datastream.connectors.": ". Use Spark's connector: env.from_spark to read, SparkSink to write",
-    "pyflink.table.": ". For SQL use Spark's, before (env.from_spark) and after (SparkSink)",
+    "pyflink.table.": ". For SQL use Spark SQL, before (env.from_spark) or after (SparkSink)",
 }
-"""What to use where a module of PyFlink's has no counterpart."""
+"""Alternatives for PyFlink modules without a counterpart."""
 
 
 class _AliasLoader(importlib.abc.Loader):
-    """Hands out the real module under the alias's name: the same object, so classes stay identical."""
+    """Loads the real module under the alias's name: the same object, so that classes stay identical."""
 
     def __init__(self, real_name: str) -> None:
         self._real_name = real_name
@@ -34,7 +34,7 @@ class _AliasLoader(importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has just written the alias's spec into the real module.
+        # The import system has just overwritten the spec of the real module with the alias's.
         module.__spec__ = self._real_spec
 
 
@@ -60,12 +60,12 @@ class _AliasFinder(importlib.abc.MetaPathFinder):
 
 
 def pyflink_alias_installed() -> bool:
-    """Whether ``import pyflink`` finds flintstream in this process."""
+    """Returns whether ``import pyflink`` is redirected to flintstream in this process."""
     return any(isinstance(finder, _AliasFinder) for finder in sys.meta_path)
 
 
 def install_pyflink_alias() -> None:
-    """From here on every import of ``pyflink`` in this process finds flintstream, as it does for the driver's program."""
+    """Redirects every import of ``pyflink`` in this process to flintstream, as in the driver's program."""
     if not pyflink_alias_installed():
         _take_modules()
         sys.meta_path.insert(0, _AliasFinder())
@@ -73,7 +73,7 @@ def install_pyflink_alias() -> None:
 
 @contextmanager
 def pyflink_alias(enabled: bool = True) -> Iterator[None]:
-    """While this is open, every import of ``pyflink`` finds flintstream, even where PyFlink is installed."""
+    """Redirects every import of ``pyflink`` to flintstream while the context is open, even if PyFlink is installed."""
     if not enabled or pyflink_alias_installed():
         yield
         return

@@ -1,4 +1,4 @@
-"""What happens after a failure: descriptions that the JobMaster follows."""
+"""Descriptions of restart strategies, which the JobMaster carries out."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _TYPE = "restart-strategy.type"
 
 
 class RestartStrategyConfiguration(ABC):
-    """What to do when a job fails. Made by :class:`RestartStrategies`."""
+    """How a job restarts after a failure. Created by :class:`RestartStrategies`."""
 
     @abstractmethod
     def get_description(self) -> str:
-        """In words."""
+        """Returns a readable description."""
 
     @abstractmethod
     def _options(self) -> dict[str, str]:
-        """The same as options of the configuration."""
+        """Returns the equivalent configuration options."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -34,7 +34,7 @@ class RestartStrategyConfiguration(ABC):
 
 
 class RestartStrategies:
-    """Makes restart strategies.
+    """Creates restart strategies.
 
     Example::
 
@@ -44,26 +44,26 @@ class RestartStrategies:
 
     @staticmethod
     def no_restart() -> RestartStrategies.NoRestartStrategyConfiguration:
-        """The first failure ends the job."""
+        """Ends the job with the first failure."""
         return RestartStrategies.NoRestartStrategyConfiguration()
 
     @staticmethod
     def fall_back_restart() -> RestartStrategies.FallbackRestartStrategyConfiguration:
-        """Whatever ``restart-strategy.type`` says."""
+        """Uses the configured ``restart-strategy.type``."""
         return RestartStrategies.FallbackRestartStrategyConfiguration()
 
     @staticmethod
     def fixed_delay_restart(
         restart_attempts: int, delay_between_attempts: int | Duration | Time
     ) -> RestartStrategies.FixedDelayRestartStrategyConfiguration:
-        """So many restarts, each after a delay (milliseconds, if an int)."""
+        """Restarts up to `restart_attempts` times, after a fixed delay (milliseconds if an int)."""
         return RestartStrategies.FixedDelayRestartStrategyConfiguration(restart_attempts, delay_between_attempts)
 
     @staticmethod
     def failure_rate_restart(
         failure_rate: int, failure_interval: int | Duration | Time, delay_interval: int | Duration | Time
     ) -> RestartStrategies.FailureRateRestartStrategyConfiguration:
-        """Restarts, each after a delay, until there are more than so many failures within the interval."""
+        """Restarts after a fixed delay, until the number of failures within the interval exceeds the limit."""
         return RestartStrategies.FailureRateRestartStrategyConfiguration(failure_rate, failure_interval, delay_interval)
 
     @staticmethod
@@ -74,33 +74,33 @@ class RestartStrategies:
         reset_backoff_threshold: int | Duration | Time = 3_600_000,
         jitter_factor: float = 0.1,
     ) -> RestartStrategies.ExponentialDelayRestartStrategyConfiguration:
-        """Restarts for ever, after delays that grow up to a limit, and shrink again after a quiet time."""
+        """Restarts without limit, after delays that grow up to a maximum and reset after a period without failures."""
         return RestartStrategies.ExponentialDelayRestartStrategyConfiguration(
             initial_backoff, max_backoff, backoff_multiplier, reset_backoff_threshold, jitter_factor
         )
 
     class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """The first failure ends the job."""
+        """Ends the job with the first failure."""
 
         def get_description(self) -> str:
-            """In words."""
+            """Returns a readable description."""
             return "Restart deactivated."
 
         def _options(self) -> dict[str, str]:
             return {_TYPE: "none"}
 
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """Whatever the configuration says."""
+        """Uses the configured strategy."""
 
         def get_description(self) -> str:
-            """In words."""
+            """Returns a readable description."""
             return "Cluster level default restart strategy"
 
         def _options(self) -> dict[str, str]:
             return {}
 
     class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """So many restarts, each after a delay."""
+        """Restarts a fixed number of times, after a fixed delay."""
 
         def __init__(
             self,
@@ -111,22 +111,22 @@ class RestartStrategies:
             self._delay = _millis("delay_between_attempts_interval", delay_between_attempts_interval, 1000)
 
         def get_restart_attempts(self) -> int:
-            """How many restarts there are before the job fails for good."""
+            """Returns the number of restarts before the job fails for good."""
             return self._attempts
 
         def get_delay_between_attempts_interval(self) -> Duration:
-            """How long to wait before a restart."""
+            """Returns the delay before a restart."""
             return Duration.of_millis(self._delay)
 
         def get_description(self) -> str:
-            """In words."""
+            """Returns a readable description."""
             return f"Restart with fixed delay ({self._delay} ms). #{self._attempts} restart attempts."
 
         def _options(self) -> dict[str, str]:
             return _as_options("fixed-delay", {"attempts": self._attempts, "delay": f"{self._delay} ms"})
 
     class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """Restarts, until failures come too often."""
+        """Restarts until failures become too frequent."""
 
         def __init__(
             self,
@@ -139,19 +139,19 @@ class RestartStrategies:
             self._delay = _millis("delay_between_attempts_interval", delay_between_attempts_interval, 1000)
 
         def get_max_failure_rate(self) -> int:
-            """How many failures there may be within the interval."""
+            """Returns the maximum number of failures within the interval."""
             return self._rate
 
         def get_failure_interval(self) -> Duration:
-            """The interval in which failures are counted."""
+            """Returns the interval in which failures are counted."""
             return Duration.of_millis(self._interval)
 
         def get_delay_between_attempts_interval(self) -> Duration:
-            """How long to wait before a restart."""
+            """Returns the delay before a restart."""
             return Duration.of_millis(self._delay)
 
         def get_description(self) -> str:
-            """In words."""
+            """Returns a readable description."""
             return (
                 f"Failure rate restart with maximum of {self._rate} failures "
                 f"within interval {self._interval} ms and fixed delay {self._delay} ms."
@@ -168,7 +168,7 @@ class RestartStrategies:
             )
 
     class ExponentialDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """Restarts for ever, after delays that grow."""
+        """Restarts without limit, after growing delays."""
 
         def __init__(
             self,
@@ -189,7 +189,7 @@ class RestartStrategies:
                 raise ValueError("backoff_multiplier must be 1 or more, and jitter_factor from 0 to 1.")
 
         def get_description(self) -> str:
-            """In words."""
+            """Returns a readable description."""
             return (
                 f"Restart with exponential delay, from {self.initial_backoff} ms to {self.max_backoff} ms, "
                 f"multiplied by {self.backoff_multiplier}, reset after {self.reset_backoff_threshold} ms."
@@ -216,7 +216,7 @@ def _count(name: str, value: Any, default: int) -> int:
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{name} must be a whole number, 0 or more, not {value!r}.")
+        raise ValueError(f"{name} must be an integer of at least 0, not {value!r}.")
     return value
 
 

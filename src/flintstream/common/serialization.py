@@ -1,4 +1,4 @@
-"""Records to bytes and back, for connectors: schemas, encoders for files, and bulk writers."""
+"""Serialisation of records for connectors: schemas, encoders for files, and bulk writers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class SerializationSchema(ABC):
-    """Makes the bytes of a record, for a sink.
+    """Serialises records for a sink.
 
     Example::
 
@@ -33,19 +33,19 @@ class SerializationSchema(ABC):
     """
 
     def open(self) -> None:
-        """Called once in the slot, before the first record."""
+        """Called once per slot, before the first record."""
 
     @abstractmethod
     def serialize(self, element: Any) -> bytes | None:
-        """The bytes of a record; None leaves it out."""
+        """Returns the bytes of a record; None drops it."""
 
     def serialize_block(self, elements: list[Any]) -> list[bytes | None]:
-        """As :meth:`serialize` for each record."""
+        """Serialises a block of records."""
         return list(map(self.serialize, elements))
 
 
 class DeserializationSchema(ABC):
-    """Makes a record from bytes, for a source.
+    """Deserialises records for a source.
 
     Example::
 
@@ -55,27 +55,27 @@ class DeserializationSchema(ABC):
     """
 
     def open(self) -> None:
-        """Called once in the slot, before the first message."""
+        """Called once per slot, before the first message."""
 
     @abstractmethod
     def deserialize(self, message: bytes) -> Any:
-        """The record in a message; None leaves the message out."""
+        """Returns the record in a message; None drops the message."""
 
     def deserialize_block(self, messages: list[bytes]) -> list[Any]:
-        """As :meth:`deserialize` for each message."""
+        """Deserialises a block of messages."""
         return list(map(self.deserialize, messages))
 
     def is_end_of_stream(self, next_element: Any) -> bool:
-        """Whether the source ends with this record."""
+        """Returns whether the source ends with this record."""
         return False
 
     def get_produced_type(self) -> TypeInformation:
-        """The type of the records."""
+        """Returns the type of the records."""
         return Types.PICKLED_BYTE_ARRAY()
 
 
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    """Strings, in an encoding.
+    """Strings in a character encoding.
 
     Example::
 
@@ -92,7 +92,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         return element.encode(self.charset)
 
     def deserialize(self, message: bytes) -> Any:
-        # Java puts a replacement character where bytes are no text; a poisoned message must not stop a job.
+        # As in Java, undecodable bytes become replacement characters: a malformed message must not stop a job.
         return str(message, self.charset, "replace")
 
     def get_produced_type(self) -> TypeInformation:
@@ -100,7 +100,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
 
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
-    """Bytes, as they are.
+    """Bytes, unchanged.
 
     Example::
 
@@ -156,7 +156,7 @@ class RowFieldExtractorSchema(SerializationSchema):
 
 
 class Encoder:
-    """Writes one record after another into a file.
+    """Writes records into a file, one after another.
 
     Example::
 
@@ -169,11 +169,11 @@ class Encoder:
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """Each record as its text, on a line of its own."""
+        """Writes each record as text, on its own line."""
         return Encoder(_Lines(_checked_charset(charset_name)))
 
     def encode(self, element: Any) -> bytes:
-        """The bytes of a record, its separator included."""
+        """Returns the bytes of a record, including its separator."""
         return self._encode(element)
 
 
@@ -186,21 +186,21 @@ class _Lines:
 
 
 class BulkWriterFactory:
-    """Makes writers for formats that hold many records in one structure, such as Parquet.
+    """Creates writers for formats that store many records in one structure, such as Parquet.
 
-    A format gives its own subclass with :meth:`create`; the sink calls ``add_element``, ``flush`` and
-    ``finish`` of the writer.
+    Each format has a subclass that implements :meth:`create`; the sink calls ``add_element``, ``flush`` and ``finish``
+    of the writer.
     """
 
     writes_parquet = False
-    """Whether the files are Parquet, so that they can be joined by their columns."""
+    """Whether the files are Parquet, so that they can be concatenated by columns."""
 
     def create(self, stream: Any) -> Any:
-        """A writer onto an open binary file."""
+        """Returns a writer onto an open binary file."""
         raise NotImplementedError(f"{type(self).__name__} has no writer: use a factory that a format offers.")
 
     def get_java_object(self) -> NoReturn:
-        """Not available: no Java object stands behind a factory."""
+        """Not supported: there is no Java object."""
         java_only("BulkWriterFactory.get_java_object()", "Pass the factory itself.")
 
 

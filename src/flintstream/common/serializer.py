@@ -1,4 +1,4 @@
-"""The contract of a serialiser: how values of a type become bytes, and values again."""
+"""TypeSerializer: the interface of serialisers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ __all__ = ["TypeSerializer"]
 class TypeSerializer(ABC, Generic[T]):
     """Writes values of a type to a binary stream, and reads them back.
 
-    A serialiser of your own needs only the two methods for single values. It is used for the values of a type whose
+    A user-defined serialiser needs only the two methods for single values. It is used for the values of a type whose
     :meth:`~flintstream.common.typeinfo.TypeInformation.create_serializer` returns it; None never reaches it there.
 
-    Values that are equal should have equal bytes, so that they can be keys; what is read back may be another of the
-    equal values, such as 0.0 for -0.0. The methods for whole blocks of values are not for keys: there a value is read
-    back in every detail.
+    Equal values should have equal bytes, so that they can be keys; reading may return another of the equal values, such
+    as 0.0 for -0.0. The methods for blocks of values are not used for keys: they preserve every detail of a value.
 
     Example::
 
@@ -36,38 +35,39 @@ class TypeSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def serialize(self, element: T, stream: IO[bytes]) -> None:
-        """Write one value."""
+        """Writes one value."""
 
     @abstractmethod
     def deserialize(self, stream: IO[bytes]) -> T:
-        """Read the value that was written: exactly its bytes."""
+        """Reads one value, consuming exactly its bytes."""
 
     def to_bytes(self, element: T, canonical: bool = True) -> bytes:
-        """The bytes that :meth:`serialize` writes.
+        """Returns the bytes that :meth:`serialize` writes.
 
-        Without `canonical`, the value may have other bytes than one that it equals, and is read back in every detail.
+        Without `canonical`, equal values may have different bytes, and every detail of a value is preserved.
         """
         stream = io.BytesIO()
         self.serialize(element, stream)
         return stream.getvalue()
 
     def from_bytes(self, data: bytes) -> T:
-        """The value whose bytes these are."""
+        """Returns the value of these bytes."""
         return self.deserialize(io.BytesIO(data))
 
     def serialize_all(self, values: list[T | None]) -> bytes:
-        """The bytes of a block of values, any of which may be None."""
+        """Returns the bytes of a block of values, any of which may be None."""
         encode = self.to_bytes
         return pickle.dumps([None if value is None else encode(value) for value in values], 5)
 
     def deserialize_all(self, data: bytes) -> list[T | None]:
-        """The values of a block."""
+        """Returns the values of a block."""
         decode = self.from_bytes
-        # Each value has a stream of its own, so that one that reads to the end of it takes no other's bytes.
+        # Each value has its own stream, so that a serialiser that reads to the end does not consume the bytes of
+        # others.
         return [None if item is None else decode(item) for item in pickle.loads(data)]
 
     def snapshot_configuration(self) -> TypeSerializerSnapshot:
-        """What is stored beside the values to know how they were written."""
+        """Returns the snapshot to store with the values, which describes how they were written."""
         return ClassSnapshot(self)
 
     def __eq__(self, other: object) -> bool:

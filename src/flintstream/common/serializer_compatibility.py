@@ -1,4 +1,4 @@
-"""How values of a type declared once fit the type that is declared now.
+"""Compatibility of a stored type with the type declared now.
 
 ==========================================  =======================================================================
 what changed                                values of old state
@@ -50,7 +50,7 @@ _Convert = Callable[[list[Any]], list[Any]]
 
 
 class StoredType(TypeInformation):
-    """Stands, inside a type that was stored, for one with a serialiser of the user's own."""
+    """A placeholder, inside a stored type, for a type with a user-defined serialiser."""
 
     def __init__(self, snapshot: TypeSerializerSnapshot) -> None:
         self.snapshot = snapshot
@@ -66,7 +66,7 @@ class StoredType(TypeInformation):
 
 
 class _StoredSerializer(TypeSerializer[Any]):
-    """Restored when it is used: types can be compared where a class that wrote values of one is gone."""
+    """Restored on first use, so that types can be compared even if the class of a serialiser no longer exists."""
 
     def __init__(self, snapshot: TypeSerializerSnapshot) -> None:
         self._snapshot = snapshot
@@ -100,9 +100,9 @@ _KINDS: list[tuple[type[TypeInformation], str]] = [
 
 
 def kind_and_type(type_info: TypeInformation) -> tuple[str, Any]:
-    """The name of the kind of type that decides how values are written, and that type itself.
+    """Returns the kind of a type, which determines how values are written, and the type itself.
 
-    Types with a serialiser of the user's own are ``"USER"``; those that are pickled, ``"PICKLED_BYTE_ARRAY"``.
+    Types with a user-defined serialiser are ``"USER"``; pickled ones are ``"PICKLED_BYTE_ARRAY"``.
     """
     serializer = type_info.create_serializer()
     if not isinstance(serializer, TypedSerializer):
@@ -120,7 +120,7 @@ def kind_and_type(type_info: TypeInformation) -> tuple[str, Any]:
 
 
 def resolve(old: TypeInformation, new: TypeInformation) -> SchemaCompatibility:
-    """How values of the old type fit the new one."""
+    """Returns whether and how values of the old type fit the new one."""
     (old_kind, old), (new_kind, new) = kind_and_type(old), kind_and_type(new)
     if old_kind == "USER":
         snapshot = old.create_serializer().snapshot_configuration()
@@ -146,7 +146,7 @@ def _decimals(values: list[Any]) -> list[Any]:
     return list(map(Decimal, values))
 
 
-# Only steps that lose nothing: an INT as a FLOAT, or a LONG as a DOUBLE, would lose digits.
+# Only lossless conversions: an INT as a FLOAT, or a LONG as a DOUBLE, would lose digits.
 _INTS = ["BYTE", "SHORT", "INT", "LONG", "BIG_INT"]
 _WIDER: dict[tuple[str, str], _Convert | None] = {
     **{(small, large): None for i, small in enumerate(_INTS) for large in _INTS[i + 1 :]},
@@ -169,7 +169,7 @@ def _combined(
     notes: list[str],
     convert: _Convert,
 ) -> SchemaCompatibility:
-    """The answer for a type from those for its parts; the notes tell all that differs."""
+    """Combines the answers for the parts of a type; the notes list all differences."""
     if not notes:
         return SchemaCompatibility.compatible_as_is()
     text = f"{old} became {new}: {'; '.join(notes)}"
@@ -235,7 +235,7 @@ _SAME_KIND: dict[str, Callable[[Any, Any], SchemaCompatibility]] = {
     "ROW": _row,
 }
 
-# What converts values is an object, not a function inside one, so that an answer can be pickled.
+# Converters are objects, not closures, so that an answer can be pickled.
 
 
 @dataclass(frozen=True)
@@ -260,10 +260,10 @@ class _Pairwise:
 
 @dataclass(frozen=True)
 class _Fieldwise:
-    """Makes tuples, or rows with names, from such with other fields."""
+    """Converts tuples, or rows with names, to other fields."""
 
     sources: tuple[tuple[int, SchemaCompatibility] | None, ...]
-    """For each new field, the place of the old one and how it fits."""
+    """For each new field, the index of the old one and its compatibility."""
     names: tuple[str, ...] | None
 
     def __call__(self, values: list[Any]) -> list[Any]:
@@ -286,7 +286,7 @@ class _Fieldwise:
 
 @dataclass(frozen=True)
 class _Checked:
-    """Makes values of a declared type from objects that were pickled, where these are such values."""
+    """Converts unpickled objects to a declared type, and refuses those that are not of it."""
 
     type_info: TypeInformation
 
@@ -295,12 +295,12 @@ class _Checked:
         typed = serializer.deserialize_all(serializer.serialize_all(values))
         for old, new in zip(values, typed, strict=True):
             if not _same(old, new):
-                self.type_info._refuse(old, f"as such it would become {new!r}")
+                self.type_info._refuse(old, f"it would become {new!r}")
         return typed
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Whether a value became another one only in the kind of its containers: a tuple may become a row."""
+    """Returns whether two values differ only in the kind of their containers: a tuple may become a row."""
     if isinstance(new, Row):
         if isinstance(old, Row) and old._fields is not None:
             old = old.as_dict()

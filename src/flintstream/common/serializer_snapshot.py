@@ -1,9 +1,9 @@
-"""What is stored beside state to know how it was written, and how state written once fits a serialiser of
-today.
+"""Serialiser snapshots: stored with state, they describe how it was written and decide whether a serialiser can read
+it.
 
-A :class:`TypeSerializerSnapshot` outlives the program that made it: it becomes plain data, of which JSON can be made, and
-is read back in another process, by another version of the program. There it makes the old serialiser again, to read
-the old bytes, and compares it with the new one.
+A :class:`TypeSerializerSnapshot` outlives its program: it is stored as plain, JSON-compatible data, and read by another
+process, perhaps another version of the program. There it recreates the old serialiser, to read the old bytes, and
+compares it with the new one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassSnapshot", "Compatibility", "SchemaCompatibility", "TypeSerializerSnapshot"]
 
-# The names of our own snapshots must not change when a module moves.
+# Stored names of our own snapshots, which must not change when a module moves.
 _SHORT_NAMES = {
     "class": "flintstream.common.serializer_snapshot:ClassSnapshot",
     "type": "flintstream.common.serializer_types:TypeSnapshot",
@@ -35,7 +35,7 @@ _LONG_NAMES = {name: short for short, name in _SHORT_NAMES.items()}
 
 
 class Compatibility(Enum):
-    """Whether state that was written once can be used with a serialiser of today."""
+    """Whether stored state can be used with a new serialiser."""
 
     COMPATIBLE_AS_IS = "compatible as is"
     COMPATIBLE_AFTER_MIGRATION = "compatible after migration"
@@ -44,7 +44,7 @@ class Compatibility(Enum):
 
 @dataclass(frozen=True)
 class SchemaCompatibility:
-    """The answer of :meth:`TypeSerializerSnapshot.resolve_schema_compatibility`.
+    """The result of :meth:`TypeSerializerSnapshot.resolve_schema_compatibility`.
 
     Example::
 
@@ -57,15 +57,15 @@ class SchemaCompatibility:
 
     kind: Compatibility
     text: str = ""
-    """What differs: both types, and the fields that were added and removed."""
+    """The differences: both types, and the fields that were added and removed."""
     distinct: bool = True
-    """Whether old values that differ still differ after migration, as keys must."""
+    """Whether distinct old values are still distinct after migration, as keys must be."""
     convert: Callable[[list[Any]], list[Any]] | None = None
-    """Makes new values of old ones, none of which is None. Without it, they stay as they are."""
+    """Converts old values, none of which is None. Without it, they stay unchanged."""
 
     @staticmethod
     def compatible_as_is() -> SchemaCompatibility:
-        """Old bytes are read by the new serialiser."""
+        """Old bytes can be read by the new serialiser."""
         return SchemaCompatibility(Compatibility.COMPATIBLE_AS_IS)
 
     @staticmethod
@@ -77,23 +77,23 @@ class SchemaCompatibility:
 
     @staticmethod
     def incompatible(text: str) -> SchemaCompatibility:
-        """Old state is of no use to the new serialiser, for this reason."""
+        """Old state cannot be used with the new serialiser, for this reason."""
         return SchemaCompatibility(Compatibility.INCOMPATIBLE, text)
 
     def is_compatible_as_is(self) -> bool:
-        """Whether old bytes can be read by the new serialiser."""
+        """Returns whether old bytes can be read by the new serialiser."""
         return self.kind is Compatibility.COMPATIBLE_AS_IS
 
     def is_compatible_after_migration(self) -> bool:
-        """Whether old values must pass :meth:`migrate`."""
+        """Returns whether old values must be converted by :meth:`migrate`."""
         return self.kind is Compatibility.COMPATIBLE_AFTER_MIGRATION
 
     def is_incompatible(self) -> bool:
-        """Whether old state cannot be used."""
+        """Returns whether old state cannot be used."""
         return self.kind is Compatibility.INCOMPATIBLE
 
     def migrate(self, values: list[Any]) -> list[Any]:
-        """The values for the new serialiser, from those that the old one has read; None stays None.
+        """Converts values read by the old serialiser for the new one; None stays None.
 
         Raises TypeError if the two are incompatible, and for a value that the new type cannot hold.
         """
@@ -110,45 +110,45 @@ class SchemaCompatibility:
 
 
 class TypeSerializerSnapshot(ABC):
-    """How values were written, as it is stored with them.
+    """Describes how values were written; stored with them.
 
-    A serialiser of your own gets :class:`ClassSnapshot` by itself. Write a snapshot of your own, at the top level of a
-    module, where the serialiser's format evolves: let the serialiser's ``snapshot_configuration`` return it.
+    A user-defined serialiser gets a :class:`ClassSnapshot` by default. If its format evolves, define a snapshot class
+    at the top level of a module, and return an instance from the serialiser's ``snapshot_configuration``.
     """
 
     version = 1
-    """Of what :meth:`write` returns: raise it when that changes."""
+    """The version of the data that :meth:`write` returns: increase it when that changes."""
 
     @abstractmethod
     def write(self) -> Any:
-        """What :meth:`read` needs: dicts with str keys, lists, str, numbers, booleans and None."""
+        """Returns the data that :meth:`read` needs: dicts with str keys, lists, str, numbers, booleans and None."""
 
     @classmethod
     @abstractmethod
     def read(cls, version: int, content: Any) -> TypeSerializerSnapshot:
-        """The snapshot of which :meth:`write` made this content, in this or an earlier version."""
+        """Recreates the snapshot from data of :meth:`write`, of this or an earlier version."""
 
     @abstractmethod
     def restore_serializer(self) -> TypeSerializer[Any]:
-        """The serialiser that wrote the values, to read them."""
+        """Returns the serialiser that wrote the values, to read them."""
 
     @abstractmethod
     def resolve_schema_compatibility(self, new_serializer: TypeSerializer[Any]) -> SchemaCompatibility:
-        """How values of this snapshot's serialiser fit a new one."""
+        """Returns whether and how values of this snapshot's serialiser fit a new one."""
 
     @property
     def holds_any_value(self) -> bool:
-        """Whether the serialiser takes any Python object."""
+        """Returns whether the serialiser accepts any Python object."""
         return False
 
     def to_data(self) -> dict[str, Any]:
-        """This snapshot as plain data, of which JSON can be made."""
+        """Returns this snapshot as plain, JSON-compatible data."""
         name = _name(type(self))
         return {"snapshot": _LONG_NAMES.get(name, name), "version": self.version, "content": self.write()}
 
     @staticmethod
     def from_data(data: dict[str, Any]) -> TypeSerializerSnapshot:
-        """The snapshot that :meth:`to_data` made plain, of whatever class it is."""
+        """Recreates a snapshot of any class from data of :meth:`to_data`."""
         name = data["snapshot"]
         kind = _find(_SHORT_NAMES.get(name, name), "The snapshot class")
         if data["version"] > kind.version:
@@ -167,10 +167,10 @@ class TypeSerializerSnapshot(ABC):
 
 
 class ClassSnapshot(TypeSerializerSnapshot):
-    """A serialiser by the name of its class, with a copy of its attributes.
+    """Identifies a serialiser by its class name and a copy of its attributes.
 
-    Attributes of plain types are stored as such, others are pickled. A class that no name leads to, such as one
-    inside a function, is pickled whole.
+    Attributes of plain types are stored as such, others are pickled. A class that cannot be imported by name, such as
+    one inside a function, is pickled by value.
     """
 
     def __init__(self, serializer: TypeSerializer[Any]) -> None:
@@ -183,8 +183,8 @@ class ClassSnapshot(TypeSerializerSnapshot):
                 self._content["whole"] = _encode(serializer)
         except Exception as error:
             raise TypeError(
-                f"The serialiser {kind.__qualname__} cannot be stored beside the state that it writes: {error}. Let its "
-                "attributes be picklable, or define __getstate__, or snapshot_configuration."
+                f"The serialiser {kind.__qualname__} cannot be stored beside the state that it writes: {error}. Make "
+                "its attributes picklable, or define __getstate__, or snapshot_configuration."
             ) from error
 
     def write(self) -> Any:
@@ -217,8 +217,8 @@ class ClassSnapshot(TypeSerializerSnapshot):
             return SchemaCompatibility.compatible_after_migration(f"{before} became {new_serializer}")
         if before != now:
             return SchemaCompatibility.incompatible(
-                f"{before} became {now}: values of one serialiser are not known to fit another. Where they do, let "
-                "snapshot_configuration of the old one return a snapshot that says so."
+                f"{before} became {now}: a serialiser is not assumed to read the values of another. If it can, "
+                "return a snapshot that says so from snapshot_configuration of the old one."
             )
         if self.restore_serializer() == new_serializer:
             return SchemaCompatibility.compatible_as_is()
@@ -232,7 +232,7 @@ def _name(kind: type) -> str:
 
 
 def _lookup(name: str) -> Any:
-    """What a name leads to, or None."""
+    """Returns the object of a qualified name, or None."""
     module, _, path = name.partition(":")
     try:
         found: Any = importlib.import_module(module)
@@ -252,7 +252,8 @@ def _find(name: str, what: str) -> Any:
 
 def _get_state(serializer: TypeSerializer[Any]) -> Any:
     own = getattr(type(serializer), "__getstate__", None)
-    # From Python 3.11 on, every object has the method; its own one would turn no attributes into None.
+    # From Python 3.11 on every object has the method; the default one turns empty attributes into None.
+
     return vars(serializer) if own is getattr(object, "__getstate__", None) else serializer.__getstate__()  # type: ignore[attr-defined,unused-ignore]
 
 
@@ -269,7 +270,7 @@ def _encode_state(state: Any) -> dict[str, Any]:
 
 
 def _decode_state(data: dict[str, Any]) -> Any:
-    # A copy: the serialiser may change what the snapshot must keep.
+    # A copy, since the serialiser may change its attributes.
     return json.loads(json.dumps(data["plain"])) if "plain" in data else pickle.loads(base64.b64decode(data["pickled"]))
 
 
@@ -278,7 +279,7 @@ def _encode(value: Any) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether JSON gives back exactly this value."""
+    """Returns whether a value survives a JSON round trip unchanged."""
     kind = type(value)
     if kind is dict:
         return all(type(key) is str and _is_plain(item) for key, item in value.items())

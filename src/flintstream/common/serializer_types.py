@@ -1,7 +1,7 @@
 """The snapshot of a declared type's serialiser: the type itself, as plain data.
 
-A simple type is its name in :class:`~flintstream.common.typeinfo.Types`, such as ``"INT"``; others are a dict with their
-name and their parts. Where a serialiser of the user's own stands inside a type, its own snapshot is stored.
+A basic type is stored as its name in :class:`~flintstream.common.typeinfo.Types`, such as ``"INT"``; other types as a
+dict with their name and parts. For a user-defined serialiser inside a type, its snapshot is stored.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class TypeSnapshot(TypeSerializerSnapshot):
         if isinstance(new_serializer, TypedSerializer):
             return resolve(self.type_info, new_serializer.type_info)
         return SchemaCompatibility.incompatible(
-            f"{self.type_info} became a type with the serialiser {new_serializer}, which is not known to take its values"
+            f"{self.type_info} became a type with the serialiser {new_serializer}, which is not known to read its "
+            "values"
         )
 
     def __repr__(self) -> str:
@@ -56,7 +57,7 @@ class TypeSnapshot(TypeSerializerSnapshot):
 
 
 def describe(type_info: TypeInformation) -> Any:
-    """A type as plain data."""
+    """Returns a type as plain data."""
     kind, written = kind_and_type(type_info)
     if kind in ("LIST", "BASIC_ARRAY", "OBJECT_ARRAY", "PRIMITIVE_ARRAY"):
         return {"type": kind, "element": describe(written.elem_type)}
@@ -73,7 +74,7 @@ def describe(type_info: TypeInformation) -> Any:
 
 
 def rebuild(data: Any) -> TypeInformation:
-    """The type that :func:`describe` made plain."""
+    """Recreates the type from data of :func:`describe`."""
     if isinstance(data, str):
         return _simple(data)
     kind = data["type"]

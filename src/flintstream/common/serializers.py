@@ -1,13 +1,12 @@
-"""The serialisers of the types that :class:`~flintstream.common.typeinfo.Types` makes.
+"""The serialisers of the types of :class:`~flintstream.common.typeinfo.Types`.
 
-They work on columns: a block of values is packed, level by level of its type, into ints, floats, texts, bytes, tuples,
-lists and dicts, and written at once. Most values are such values already, so that a block costs little more than to
-pickle it.
+They work on columns: a block of values is packed, level by level of its type, into ints, floats, strings, bytes,
+tuples, lists and dicts, and written at once. Most values are of these types already, so a block costs little more than
+pickling it.
 
-Single values, which may become keys, are written by marshal, whose bytes depend on the value alone, and packed in their
-canonical form unless another is asked for: equal values have equal bytes. So 0.0 and -0.0, 1.5 and 1.50 as decimals, and
-dicts of one content in any order are written alike. In a block every value keeps its form, and pickle writes what occurs
-twice once.
+Single values, which may be keys, are written by marshal, whose bytes depend on the value alone, and by default in
+canonical form, so that equal values have equal bytes: 0.0 and -0.0, the decimals 1.5 and 1.50, and equal dicts in any
+order. In a block every value keeps its form, and pickle writes repeated objects once.
 """
 
 from __future__ import annotations
@@ -44,43 +43,44 @@ __all__ = [
     "TypedSerializer",
 ]
 
-# Version 2 of marshal knows neither references nor interning, so its bytes depend on the value alone, and every Python
-# reads it. It writes any buffer (a bytearray, a NumPy scalar) as plain bytes, so only values of exact types may reach it.
+# Version 2 of marshal has neither references nor interning, so its bytes depend on the value alone, and every Python
+# reads it. It writes any buffer (a bytearray, a NumPy scalar) as plain bytes, so only values of exact types may reach
+# it.
 _VERSION = 2
 _NONE = type(None)
 
 
 class TypedSerializer(TypeSerializer[Any]):
-    """The serialiser of a declared type; this one, of a type whose values are plain.
+    """The serialiser of a declared type; this base class serves types whose values are plain.
 
-    Values are converted as :meth:`TypeInformation.coerce` does, and refused as it does. Other than there, None may
-    stand for any value, field, element or key, except in primitive arrays.
+    Values are converted and refused like in :meth:`TypeInformation.coerce`. Unlike there, any value, field, element or
+    key may be None, except in primitive arrays.
     """
 
     plain = True
-    """Whether values are packed as themselves, and so need no unpacking."""
+    """Whether values are packed unchanged, and so need no unpacking."""
 
     def __init__(self, type_info: TypeInformation, exact: type | None = None) -> None:
         self.type_info = type_info
         self._exact = exact
-        """The class, if any, whose every object is a value and packed as it is."""
+        """The class, if any, of which every object is a valid value and packed unchanged."""
 
     def pack(self, values: list[Any], canonical: bool) -> list[Any]:
-        """The values, none of which is None, as plain values; the same list where nothing changes."""
+        """Converts values, none of which is None, to plain values; returns the same list if nothing changes."""
         return self.type_info.coerce(values)
 
     def unpack(self, packed: list[Any]) -> list[Any]:
-        """The values that :meth:`pack` has packed."""
+        """Restores values from their packed form."""
         return packed
 
     def pack_one(self, value: Any, canonical: bool) -> Any:
-        """As :meth:`pack`, of a single value that may be None."""
+        """:meth:`pack` for a single value that may be None."""
         if value is None or type(value) is self._exact:
             return value
         return self.pack([value], canonical)[0]
 
     def pack_nullable(self, values: list[Any], canonical: bool) -> list[Any]:
-        """As :meth:`pack`, of values that may be None."""
+        """:meth:`pack` for values that may be None."""
         if _NONE not in set(map(type, values)):
             return self.pack(values, canonical)
         present = [value for value in values if value is not None]
@@ -88,7 +88,7 @@ class TypedSerializer(TypeSerializer[Any]):
         return values if packed is present else _with_none(values, packed)
 
     def unpack_nullable(self, packed: list[Any]) -> list[Any]:
-        """As :meth:`unpack`, of values that may be None."""
+        """:meth:`unpack` for values that may be None."""
         if self.plain:
             return packed
         if _NONE not in set(map(type, packed)):
@@ -114,7 +114,7 @@ class TypedSerializer(TypeSerializer[Any]):
         return self.unpack_nullable(pickle.loads(data))
 
     def snapshot_configuration(self) -> TypeSerializerSnapshot:
-        # That module knows all types, and the types know this one.
+        # Imported here: that module imports the types, which import this one.
         from .serializer_types import TypeSnapshot
 
         return TypeSnapshot(self.type_info)
@@ -132,7 +132,7 @@ class TextSerializer(TypedSerializer):
 
 
 class IntegerSerializer(TypedSerializer):
-    """Whole numbers of so many bits, or of any size."""
+    """Integers of a fixed number of bits, or of any size."""
 
     def __init__(self, type_info: TypeInformation, bits: int | None) -> None:
         super().__init__(type_info, int if bits is None else None)
@@ -145,7 +145,7 @@ class IntegerSerializer(TypedSerializer):
 
 
 class FloatSerializer(TypedSerializer):
-    """Numbers with a fraction."""
+    """Floating point numbers."""
 
     def pack_one(self, value: Any, canonical: bool) -> Any:
         if type(value) is float and self._exact is float:
@@ -158,7 +158,7 @@ class FloatSerializer(TypedSerializer):
 
 
 class DecimalSerializer(TypedSerializer):
-    """Decimal numbers, as text; in canonical form without zeros at the end."""
+    """Decimal numbers, as text; in canonical form without trailing zeros."""
 
     plain = False
 
@@ -171,7 +171,7 @@ class DecimalSerializer(TypedSerializer):
 
 
 class ConvertedSerializer(TypedSerializer):
-    """Dates, times and instants, as the int that is their type's internal form."""
+    """Dates, times and instants, as the int of their internal form."""
 
     plain = False
 
@@ -185,8 +185,8 @@ class ConvertedSerializer(TypedSerializer):
 class PickledSerializer(TypedSerializer):
     """Any Python object.
 
-    The bytes of a single value do not depend on which of its parts are one object. Still, equal values have equal bytes
-    only where they are of the same types (1 and True are not) and their dicts and sets have one order.
+    The bytes of a single value do not depend on object identity. Still, equal values have equal bytes only if they have
+    the same types (unlike 1 and True) and their dicts and sets the same order.
     """
 
     plain = False
@@ -236,7 +236,7 @@ class ListSerializer(TypedSerializer):
 
 
 class MapSerializer(TypedSerializer):
-    """Dicts. In canonical form their keys are in the order of their bytes."""
+    """Dicts. In canonical form their keys are sorted by their bytes."""
 
     type_info: MapTypeInfo
 
@@ -262,7 +262,7 @@ class MapSerializer(TypedSerializer):
 
 
 class _FieldsSerializer(TypedSerializer):
-    """Tuples and rows: a column for each field."""
+    """Tuples and rows: one column per field."""
 
     def __init__(self, type_info: TypeInformation, field_types: Sequence[TypeInformation]) -> None:
         super().__init__(type_info)
@@ -273,7 +273,7 @@ class _FieldsSerializer(TypedSerializer):
         return tuple([field.pack_one(value, canonical) for field, value in zip(self.fields, record, strict=True)])
 
     def _pack_fields(self, records: Sequence[Any], canonical: bool) -> list[Any] | None:
-        """A tuple of packed fields for each record, or None where the records' fields are packed already."""
+        """Returns a tuple of packed fields for each record, or None if the fields are packed already."""
         columns = list(map(list, zip(*records, strict=True)))
         packed = [field.pack_nullable(column, canonical) for field, column in zip(self.fields, columns, strict=False)]
         if all(new is old for new, old in zip(packed, columns, strict=True)):
@@ -313,7 +313,7 @@ class TupleSerializer(_FieldsSerializer):
 
 
 class RowSerializer(_FieldsSerializer):
-    """Rows, as the tuple of their fields; behind these comes the row's kind, unless it is an insertion."""
+    """Rows, as the tuple of their fields, followed by the row kind unless it is an insertion."""
 
     plain = False
     type_info: RowTypeInfo
@@ -352,7 +352,7 @@ class RowSerializer(_FieldsSerializer):
 
 
 class _ForeignColumn(TypedSerializer):
-    """A user's serialiser inside a declared type: each value as its bytes."""
+    """A user-defined serialiser inside a declared type: each value is stored as its bytes."""
 
     plain = False
 
@@ -380,7 +380,7 @@ def _kind_of_any(value: Any) -> RowKind:
 
 
 def _with_none(values: list[Any], others: Iterable[Any]) -> list[Any]:
-    """The values with others in the place of those that are not None."""
+    """Returns the values with those that are not None replaced."""
     following = iter(others)
     return [None if value is None else next(following) for value in values]
 
@@ -400,7 +400,7 @@ def _in_key_order(packed: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _canonical_decimal(number: Decimal) -> str:
-    # Not Decimal.normalize, which rounds to the precision of the context.
+    # Not Decimal.normalize, which rounds to the context's precision.
     sign, digits, exponent = number.as_tuple()
     text = "".join(map(str, digits)).lstrip("0")
     stripped = text.rstrip("0")
@@ -412,7 +412,7 @@ def _canonical_decimal(number: Decimal) -> str:
 def _pickle_by_value(value: Any) -> bytes:
     stream = io.BytesIO()
     pickler = pickle.Pickler(stream, 5)
-    # Else an object that occurs twice is written as a reference, and an equal one that is another object is not.
+    # Otherwise an object that occurs twice is written as a reference, and an equal but distinct one is not.
     pickler.fast = True
     try:
         pickler.dump(value)

@@ -1,4 +1,4 @@
-"""Lengths of time and points in time: :class:`Time`, :class:`Duration`, :class:`Instant`; and which clock counts."""
+"""Durations, instants and time domains: :class:`Time`, :class:`Duration`, :class:`Instant`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_WATERMARK = 2**63 - 1
 
 @total_ordering
 class Duration:
-    """A length of time, kept in nanoseconds.
+    """A length of time, in nanoseconds.
 
     Example::
 
@@ -35,44 +35,44 @@ class Duration:
 
     @staticmethod
     def of_days(days: int) -> Duration:
-        """So many days of 24 hours."""
+        """Returns a duration of `days`, of 24 hours each."""
         return Duration(_whole(days, 86_400_000_000_000))
 
     @staticmethod
     def of_hours(hours: int) -> Duration:
-        """So many hours."""
+        """Returns a duration of `hours`."""
         return Duration(_whole(hours, 3_600_000_000_000))
 
     @staticmethod
     def of_minutes(minutes: int) -> Duration:
-        """So many minutes."""
+        """Returns a duration of `minutes`."""
         return Duration(_whole(minutes, 60_000_000_000))
 
     @staticmethod
     def of_seconds(seconds: int) -> Duration:
-        """So many seconds."""
+        """Returns a duration of `seconds`."""
         return Duration(_whole(seconds, 1_000_000_000))
 
     @staticmethod
     def of_millis(millis: int) -> Duration:
-        """So many milliseconds."""
+        """Returns a duration in milliseconds."""
         return Duration(_whole(millis, 1_000_000))
 
     @staticmethod
     def of_nanos(nanos: int) -> Duration:
-        """So many nanoseconds."""
+        """Returns a duration in nanoseconds."""
         return Duration(_whole(nanos, 1))
 
     def to_millis(self) -> int:
-        """Whole milliseconds, rounded down."""
+        """Returns whole milliseconds, rounded down."""
         return self._nanos // 1_000_000
 
     def to_nanos(self) -> int:
-        """Nanoseconds."""
+        """Returns nanoseconds."""
         return self._nanos
 
     def to_seconds(self) -> float:
-        """Seconds, with their fraction."""
+        """Returns seconds, with their fraction."""
         return self._nanos / 1_000_000_000
 
     def __eq__(self, other: object) -> bool:
@@ -91,7 +91,7 @@ class Duration:
 
 @total_ordering
 class Time:
-    """A length of time in milliseconds, as windows and the older parts of the API take it.
+    """A length of time in milliseconds, used by windows and the older parts of the API.
 
     Example::
 
@@ -106,31 +106,31 @@ class Time:
 
     @staticmethod
     def milliseconds(milliseconds: int) -> Time:
-        """So many milliseconds."""
+        """Returns a time of `milliseconds`."""
         return Time(milliseconds)
 
     @staticmethod
     def seconds(seconds: int) -> Time:
-        """So many seconds."""
+        """Returns a time of `seconds`."""
         return Time(_whole(seconds, 1_000))
 
     @staticmethod
     def minutes(minutes: int) -> Time:
-        """So many minutes."""
+        """Returns a time of `minutes`."""
         return Time(_whole(minutes, 60_000))
 
     @staticmethod
     def hours(hours: int) -> Time:
-        """So many hours."""
+        """Returns a time of `hours`."""
         return Time(_whole(hours, 3_600_000))
 
     @staticmethod
     def days(days: int) -> Time:
-        """So many days of 24 hours."""
+        """Returns a time of `days`, of 24 hours each."""
         return Time(_whole(days, 86_400_000))
 
     def to_milliseconds(self) -> int:
-        """The length in milliseconds."""
+        """Returns the length in milliseconds."""
         return self._milliseconds
 
     def __eq__(self, other: object) -> bool:
@@ -168,12 +168,12 @@ class Instant:
 
     @staticmethod
     def of_epoch_milli(epoch_milli: int) -> Instant:
-        """The instant so many milliseconds after (or before) the epoch."""
+        """Returns the instant a number of milliseconds after (or before) the epoch."""
         seconds, millis = divmod(epoch_milli, 1000)
         return Instant(seconds, millis * 1_000_000)
 
     def to_epoch_milli(self) -> int:
-        """Whole milliseconds since the epoch, rounded down."""
+        """Returns whole milliseconds since the epoch, rounded down."""
         return self.seconds * 1000 + self.nanos // 1_000_000
 
     def __eq__(self, other: object) -> bool:
@@ -197,34 +197,36 @@ class Instant:
 
 
 def to_millis(length: Duration | Time | int) -> int:
-    """The milliseconds of a :class:`Duration`, a :class:`Time`, or an int that already says milliseconds."""
+    """Returns the milliseconds of a :class:`Duration`, a :class:`Time`, or an int in milliseconds."""
     if isinstance(length, Duration):
         return length.to_millis()
     if isinstance(length, Time):
         return length.to_milliseconds()
     if isinstance(length, int) and not isinstance(length, bool):
         return length
-    raise TypeError(f"{length!r} is no length of time: give a Duration, a Time, or milliseconds as an int.")
+    raise TypeError(f"{length!r} is not a length of time: pass a Duration, a Time, or milliseconds as an int.")
 
 
 def _whole(count: int, unit: int) -> int:
     if isinstance(count, bool) or not isinstance(count, int):
-        raise TypeError(f"{count!r} is no whole number; use a smaller unit, such as milliseconds.")
+        raise TypeError(f"{count!r} is not an integer; use a smaller unit, such as milliseconds.")
     return count * unit
 
 
 def monotonic_due(due: float | None) -> float | None:
-    """A point in processing time (seconds since 1970) on the monotonic clock, as the two stand to each other now."""
+    """Converts a point in processing time (seconds since 1970) to the monotonic clock, by the current offset of the
+    two.
+    """
     return None if due is None else time.monotonic() + (due - time.time())
 
 
 def earliest(times: Iterable[float | None]) -> float | None:
-    """The first of some points in time, of which any may be missing; None if all are."""
+    """Returns the earliest of several times, any of which may be None; None if all are."""
     return min((when for when in times if when is not None), default=None)
 
 
 def whole_milliseconds(time: Any) -> int:
-    """The time without what a float has behind its point, as in PyFlink. Raises TypeError for what is no number."""
+    """Returns the time with its fraction truncated, as in PyFlink. Raises TypeError if it is not a number."""
     return int(time) if isinstance(time, float) and isfinite(time) else int(index(time))
 
 
@@ -236,6 +238,6 @@ class TimeDomain(Enum):
     """
 
     EVENT_TIME = 0
-    """By the timestamps of the records: when the watermark reaches the timer."""
+    """Event time: the timer fires when the watermark reaches it."""
     PROCESSING_TIME = 1
-    """By the clock of the machine."""
+    """Processing time: the timer fires by the machine's clock."""

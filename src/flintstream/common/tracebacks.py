@@ -1,4 +1,4 @@
-"""Tracebacks as the person who wrote the program wants them: their own frames, with source lines."""
+"""Reduces tracebacks to the frames of the user's program, with source lines."""
 
 from __future__ import annotations
 
@@ -23,18 +23,22 @@ _FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in .+')
 
 
 def is_engine_frame(file: str) -> bool:
-    """Whether a frame is Flintstream's own. The demonstrations are programs, although they lie in the package."""
+    """Returns whether a frame belongs to Flintstream. The demonstrations count as programs, although they are in the
+    package.
+    """
     return file.startswith(_PACKAGE) and f"{os.sep}demo_programs{os.sep}" not in file
 
 
 def is_internal_frame(file: str) -> bool:
-    """Whether a frame is between the program and the engine, or above the program: nothing that its author wrote."""
+    """Returns whether a frame is between the program and the engine, or above the program: code its author did not
+    write.
+    """
     above = file in (runpy.__file__, functools.__file__) or file.startswith(("<frozen runpy", "<frozen importlib"))
     return above or is_engine_frame(file) or file.startswith(_FUTURES) or _IPYTHON in file
 
 
 def is_on_purpose(file: str, line: int | None) -> bool:
-    """Whether the statement there raises an exception, and has not run into one."""
+    """Returns whether the statement raises an exception explicitly."""
     return linecache.getline(file, line or 0).strip().startswith("raise ")
 
 
@@ -43,10 +47,10 @@ def tidy_traceback(
     hidden: Callable[[str], bool] = is_engine_frame,
     frames: TracebackType | None = None,
 ) -> str:
-    """The traceback of an error and of what caused it, without the frames whose files are hidden.
+    """Formats the traceback of an error and its causes, without the frames of hidden files.
 
-    An error that has happened to us, in none but hidden frames, keeps them all: it is nobody else's, and they tell where.
-    What was raised on purpose is told by its message.
+    An unexpected error in hidden frames only keeps them all: it is an internal error, and they locate it. One raised
+    explicitly is explained by its message.
     """
     told = traceback.TracebackException(type(error), error, frames or error.__traceback__, compact=True)
     _hide(told, hidden)
@@ -57,15 +61,16 @@ def _hide(told: traceback.TracebackException, hidden: Callable[[str], bool]) -> 
     kept = [frame for frame in told.stack if not hidden(frame.filename)]
     if kept or (told.stack and is_on_purpose(told.stack[-1].filename, told.stack[-1].lineno)):
         told.stack[:] = kept
-    # Groups of exceptions came with Python 3.11.
+    # Exception groups need Python 3.11.
     for each in (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ())):
         if each is not None:
             _hide(each, hidden)
 
 
 def fill_in_source(text: str) -> str:
-    """Adds to a traceback from another process the source lines that only this one knows: those of a notebook's cells, of a
-    script that is not on the other machine."""
+    """Adds source lines to a traceback from another process where only this process has them: cells of a notebook, or a
+    script missing on the other machine.
+    """
     lines = text.split("\n")
     filled = []
     for line, after in zip(lines, [*lines[1:], ""]):

@@ -1,10 +1,8 @@
-"""Types of records: what a user declares with :class:`Types`, and how the engine applies it to blocks of
-values.
+"""Types of records: what a user declares with :class:`Types`, and how the engine applies it to blocks of values.
 
-A declared type is a promise about what the next operator sees. :meth:`TypeInformation.coerce` keeps it, for a
-whole block at once: values already of the type pass through untouched, others are converted where nothing is
-lost (``True`` as an ``INT`` is 1, a tuple as a ``ROW`` is a Row), and the rest is refused with an error that
-names the type and the value.
+A declared type guarantees what the next operator receives. :meth:`TypeInformation.coerce` enforces it for a whole block
+at once: values of the type pass unchanged, others are converted if that is lossless (``True`` as an ``INT`` is 1, a
+tuple as a ``ROW`` is a Row), and all others are refused with an error that names the type and the value.
 """
 
 from __future__ import annotations
@@ -61,10 +59,10 @@ __all__ = [
 
 
 class LocalTimeTypeInfo(TypeInformation):
-    """Dates and times without a zone, as tables hold them; values pass as they are."""
+    """Dates and times without a zone, as in tables; values are not converted."""
 
     class TimeType(Enum):
-        """Which of the three."""
+        """The three local time types."""
 
         LOCAL_DATE = 0
         LOCAL_TIME = 1
@@ -100,14 +98,14 @@ _LOCAL: dict[str, tuple[type, TypeInformation]] = {
 
 
 class PickledBytesTypeInfo(TypeInformation):
-    """Any Python object: the type where none is declared. Values pass as they are."""
+    """Any Python object: the type of undeclared streams. Values are not converted."""
 
     def __repr__(self) -> str:
         return "PickledByteArrayTypeInfo"
 
 
 class ExternalTypeInfo(TypeInformation):
-    """Stands for another type at the border to tables; here it is that type."""
+    """Wraps another type at the boundary to tables; here it is that type."""
 
     def __init__(self, type_info: TypeInformation) -> None:
         self._type_info = _checked(type_info)
@@ -135,7 +133,7 @@ class _Elements(TypeInformation[list[T]]):
 
     @property
     def element_type(self) -> TypeInformation[T]:
-        """The type of the elements."""
+        """Returns the type of the elements."""
         return self.elem_type
 
     def coerce(self, values: list[Any]) -> list[Any]:
@@ -150,7 +148,7 @@ class _Elements(TypeInformation[list[T]]):
         return ListSerializer(self)
 
     def _shaped(self, values: list[Any]) -> list[Any]:
-        """The values as lists, whatever is in them; the same list where all are."""
+        """Converts the values to lists, without their elements; returns the same list if all are."""
         if {list}.issuperset(map(type, values)):
             return values
         return [self._list(value) for value in values]
@@ -168,11 +166,11 @@ class _Elements(TypeInformation[list[T]]):
 
 
 class ListTypeInfo(_Elements[T]):
-    """A list of values of one type; ``Types.LIST(Types.INT())``. Elements may be None."""
+    """A list of values of one type: ``Types.LIST(Types.INT())``. Elements may be None."""
 
 
 class BasicArrayTypeInfo(_Elements[T]):
-    """An array of values of a simple type, a list in Python. Elements may be None."""
+    """An array of values of a basic type, a list in Python. Elements may be None."""
 
 
 class ObjectArrayTypeInfo(_Elements[T]):
@@ -214,12 +212,12 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
 
     @property
     def key_type(self) -> TypeInformation[K]:
-        """The type of the keys."""
+        """Returns the type of the keys."""
         return self._key_type_info
 
     @property
     def value_type(self) -> TypeInformation[V]:
-        """The type of the values."""
+        """Returns the type of the values."""
         return self._value_type_info
 
     def coerce(self, values: list[Any]) -> list[Any]:
@@ -230,7 +228,7 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
         return MapSerializer(self)
 
     def _shaped(self, values: list[Any]) -> list[Any]:
-        """The values as exact dicts, whatever is in them; the same list where all are."""
+        """Converts the values to exact dicts, without their contents; returns the same list if all are."""
         if {dict}.issuperset(map(type, values)):
             return values
         return [dict(value) if isinstance(value, dict) else self._refuse(value, "it holds dicts") for value in values]
@@ -253,7 +251,7 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
 
 
 class TupleTypeInfo(TypeInformation[tuple[Any, ...]]):
-    """A tuple with a type for each field. Fields of a declared type cannot be None: a Row's can.
+    """A tuple with a type for each field. Unlike in a Row, fields of a declared type cannot be None.
 
     Example::
 
@@ -265,7 +263,7 @@ class TupleTypeInfo(TypeInformation[tuple[Any, ...]]):
         self._field_types = _checked_all(field_types)
 
     def get_field_types(self) -> list[TypeInformation]:
-        """The types of the fields, in order."""
+        """Returns the types of the fields, in order."""
         return self._field_types
 
     def need_conversion(self) -> bool:
@@ -289,14 +287,14 @@ class TupleTypeInfo(TypeInformation[tuple[Any, ...]]):
         return TupleSerializer(self)
 
     def _shaped(self, values: list[Any]) -> list[Any]:
-        """The values as tuples with the right number of fields, whatever is in them."""
+        """Converts the values to tuples with the right number of fields, without their contents."""
         tuples = values
         if not {tuple}.issuperset(map(type, values)):
             tuples = [value if type(value) is tuple else self._tuple(value) for value in values]
         arity = len(self._field_types)
         if not {arity}.issuperset(map(len, tuples)):
             wrong = next(value for value in tuples if len(value) != arity)
-            self._refuse(wrong, f"it has {arity} fields, the value has {len(wrong)}")
+            self._refuse(wrong, f"it has {arity} fields, but the value has {len(wrong)}")
         return tuples
 
     def _tuple(self, value: Any) -> tuple[Any, ...]:
@@ -312,8 +310,7 @@ class TupleTypeInfo(TypeInformation[tuple[Any, ...]]):
 
 
 class RowTypeInfo(TypeInformation[Row]):
-    """A Row with a type and a name for each field; fields may be None. Values without names are taken by
-    position.
+    """A Row with a type and a name for each field; fields may be None. Values without names are matched by position.
 
     Example::
 
@@ -327,19 +324,19 @@ class RowTypeInfo(TypeInformation[Row]):
         if len(names) != len(self._field_types):
             raise ValueError(f"{len(names)} field names {names} for {len(self._field_types)} field types.")
         if len(set(names)) != len(names):
-            raise ValueError(f"The field names {names} are not all different.")
+            raise ValueError(f"The field names {names} are not unique.")
         self._field_names = tuple(names)
 
     def get_field_names(self) -> list[str]:
-        """The names of the fields, in order."""
+        """Returns the names of the fields, in order."""
         return list(self._field_names)
 
     def get_field_index(self, field_name: str) -> int:
-        """The position of the named field, or -1 if there is none."""
+        """Returns the position of a field, or -1 if there is none of that name."""
         return self._field_names.index(field_name) if field_name in self._field_names else -1
 
     def get_field_types(self) -> list[TypeInformation]:
-        """The types of the fields, in order."""
+        """Returns the types of the fields, in order."""
         return self._field_types
 
     def need_conversion(self) -> bool:
@@ -375,7 +372,7 @@ class RowTypeInfo(TypeInformation[Row]):
         return RowSerializer(self)
 
     def _shaped(self, values: list[Any]) -> tuple[Sequence[Any], bool]:
-        """The fields of each value in the order of this type, and whether all values are rows with its names."""
+        """Returns the fields of each value in the order of this type, and whether all values are rows with its names."""
         names = self._field_names
         kinds = set(map(type, values))
         seen: set[Any] = {row._fields for row in values} if kinds <= {Row} else {"not only rows"}
@@ -386,7 +383,7 @@ class RowTypeInfo(TypeInformation[Row]):
         return [self._values(value) for value in values], False
 
     def _values(self, value: Any) -> Sequence[Any]:
-        """The value's fields in the order of this type."""
+        """Returns the value's fields in the order of this type."""
         names = self._field_names
         if isinstance(value, Row):
             if value._fields is not None and value._fields != names:
@@ -405,7 +402,7 @@ class RowTypeInfo(TypeInformation[Row]):
         else:
             self._refuse(value, "it holds rows")
         if len(found) != len(names):
-            self._refuse(value, f"it has {len(names)} fields, the value has {len(found)}")
+            self._refuse(value, f"it has {len(names)} fields, but the value has {len(found)}")
         return found
 
     def _identity(self) -> tuple[Any, ...]:
@@ -419,7 +416,7 @@ class RowTypeInfo(TypeInformation[Row]):
 
 
 class Types:
-    """Makes the types that streams, states and fields are declared with.
+    """Creates the types of streams, states and fields.
 
     Example::
 
@@ -445,7 +442,7 @@ class Types:
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeInformation:  # noqa: N802
-        """Any Python object, as it is."""
+        """Any Python object."""
         return PickledBytesTypeInfo()
 
     @staticmethod
@@ -470,7 +467,7 @@ class Types:
 
     @staticmethod
     def BASIC_ARRAY(element_type: TypeInformation[T]) -> BasicArrayTypeInfo[T]:  # noqa: N802
-        """Arrays of a simple type, such as strings."""
+        """Arrays of a basic type, such as strings."""
         return BasicArrayTypeInfo(element_type)
 
     @staticmethod
@@ -491,13 +488,13 @@ class Types:
 
 def _checked(type_info: TypeInformation[T]) -> TypeInformation[T]:
     if not isinstance(type_info, TypeInformation):
-        raise TypeError(f"{type_info!r} is no type: use Types, for instance Types.STRING() (with parentheses).")
+        raise TypeError(f"{type_info!r} is not a type: use Types, e.g. Types.STRING() (with parentheses).")
     return type_info
 
 
 def _checked_all(types: Sequence[TypeInformation]) -> list[TypeInformation]:
     if isinstance(types, TypeInformation):
-        raise TypeError(f"Field types are a list of types, not one type: [{types}].")
+        raise TypeError(f"Field types must be a list of types, not one type: [{types}].")
     return [_checked(type_info) for type_info in types]
 
 

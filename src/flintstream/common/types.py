@@ -1,5 +1,4 @@
-"""Rows: records with positions, and names where they are known, and the kind of change that a row stands
-for."""
+"""Row: a record with positions and optional names, and its kind of change."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ _new = object.__new__
 
 
 class RowKind(Enum):
-    """What a row means in a changelog.
+    """The kind of change of a row in a changelog.
 
     Example::
 
@@ -36,7 +35,7 @@ _SLOTS = frozenset(("_fields", "_row_kind", "_values"))
 
 
 class Row:
-    """A record whose fields are found by position and, if it has names, by name.
+    """A record whose fields are accessed by position and, if it has names, by name.
 
     Rows are equal when their values, their field names and their kinds are equal. A row is hashable when all
     its values are. Field values may be replaced (``row[0] = 5``); fields cannot be added.
@@ -70,14 +69,14 @@ class Row:
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
-        """A row of the given kind: ``Row.of_kind(RowKind.DELETE, 1, "a")``."""
+        """Returns a row of the given kind: ``Row.of_kind(RowKind.DELETE, 1, "a")``."""
         row = Row(*args, **kwargs)
         row._row_kind = row_kind
         return row
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
-        """The fields as a dict by name; with ``recursive``, rows inside values (and lists, dicts) become
-        dicts too.
+        """Returns the fields as a dict by name; with ``recursive``, rows inside values (and lists, dicts) become dicts
+        too.
 
         Example::
 
@@ -91,22 +90,22 @@ class Row:
         return {name: _plain(value) for name, value in zip(self._fields, self._values, strict=False)}
 
     def get_row_kind(self) -> RowKind:
-        """The kind of change; :attr:`RowKind.INSERT` unless set."""
+        """Returns the kind of change; :attr:`RowKind.INSERT` by default."""
         return self._row_kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
-        """Make this a row of another kind."""
+        """Sets the kind of change."""
         self._row_kind = row_kind
 
     def set_field_names(self, field_names: Iterable[str]) -> None:
-        """Name the fields, in order: ``row.set_field_names(["id", "name"])``."""
+        """Sets the names of the fields, in order: ``row.set_field_names(["id", "name"])``."""
         names = tuple(field_names)
         if len(names) != len(self._values):
             raise ValueError(f"{len(names)} names {list(names)} for the {len(self._values)} fields of {self!r}.")
         self._fields = names
 
     def get_fields_by_names(self, names: Iterable[str]) -> list[Any]:
-        """The values of the named fields; all values, in order, where this row has no names."""
+        """Returns the values of the named fields; all values, in order, if this row has no names."""
         fields = self._fields
         if fields is None:
             return list(self._values)
@@ -132,13 +131,13 @@ class Row:
         self._values[key] = value
 
     def __getattr__(self, name: str) -> Any:
-        # Called only for names that are no methods. A slot gets here before it is set: it must not come back.
+        # Called only for names that are not methods, and for a slot that is not set yet: must not recurse.
         if name in _SLOTS:
             raise AttributeError(name)
         try:
             return self._values[self._fields.index(name)]  # type: ignore[union-attr]
         except (AttributeError, ValueError):
-            return self._index(name, AttributeError)  # which says what is wrong
+            return self._index(name, AttributeError)  # raises a descriptive error
 
     def _index(self, name: str, error: type[Exception]) -> int:
         fields = self._fields
@@ -178,8 +177,9 @@ class Row:
 
 
 def make_row(values: list[Any], fields: tuple[str, ...] | None = None, kind: int | RowKind = _INSERT) -> Row:
-    """A Row around this very list of values: what the engine and pickle use, without the cost of
-    ``Row(...)``."""
+    """Creates a Row around this list of values without copying it: for the engine and pickle, cheaper than
+    ``Row(...)``.
+    """
     row = _new(Row)
     row._values = values
     row._fields = fields
@@ -188,7 +188,7 @@ def make_row(values: list[Any], fields: tuple[str, ...] | None = None, kind: int
 
 
 def make_rows(blocks: Iterable[Iterable[Any]], fields: tuple[str, ...] | None) -> list[Row]:
-    """A Row with these field names for each sequence of values."""
+    """Creates a Row with these field names for each sequence of values."""
     rows = []
     for values in blocks:
         row = _new(Row)

@@ -1,8 +1,7 @@
-"""How a stream gets its timestamps and watermarks.
+"""WatermarkStrategy: how a stream gets timestamps and watermarks.
 
-A :class:`WatermarkStrategy` only describes: which generator each split of a source gets, where timestamps
-come from, when a split counts as idle, and which splits wait for each other. The runtime makes one generator
-per split from it.
+A :class:`WatermarkStrategy` only describes the generator of each split, the timestamp assigner, idleness and alignment.
+The runtime creates one generator per split from it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = [
 
 
 class TimestampAssigner(ABC):
-    """Tells the timestamp of a record.
+    """Extracts the timestamp of a record.
 
     Example::
 
@@ -42,32 +41,33 @@ class TimestampAssigner(ABC):
 
     @abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        """The record's timestamp in milliseconds since the epoch.
+        """Returns the record's timestamp in milliseconds since the epoch.
 
         :param value: the record.
-        :param record_timestamp: the timestamp that the source gave it; -2**63 if it gave none.
+        :param record_timestamp: the timestamp assigned by the source; -2**63 if none.
         """
 
 
 class WatermarkOutput(ABC):
-    """Where a generator puts its watermarks. Made by the runtime."""
+    """Receives a generator's watermarks. Implemented by the runtime."""
 
     @abstractmethod
     def emit_watermark(self, timestamp: int) -> None:
-        """No record with this timestamp or an earlier one will follow. A watermark that goes backwards is
-        ignored."""
+        """Declares that no record with this timestamp or an earlier one will follow. A watermark that goes backwards is
+        ignored.
+        """
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Others need not wait for this stream, until its next watermark."""
+        """Marks this stream as idle until its next watermark: others do not wait for it."""
 
     def mark_active(self) -> None:
-        """Others must wait for this stream again."""
+        """Marks this stream as active: others wait for it again."""
         raise NotImplementedError
 
 
 class WatermarkGenerator(ABC):
-    """Makes watermarks from the timestamps it sees. There is one for each split of a source.
+    """Generates watermarks from timestamps. Each split of a source has its own.
 
     Example::
 
@@ -82,16 +82,15 @@ class WatermarkGenerator(ABC):
 
     @abstractmethod
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
-        """Called for every record, before operators see it; a watermark emitted here follows that very
-        record."""
+        """Called for every record, before operators see it; a watermark emitted here directly follows that record."""
 
     @abstractmethod
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Called now and then (see ``pipeline.auto-watermark-interval``), and at the end of every epoch."""
+        """Called periodically (see ``pipeline.auto-watermark-interval``), and at the end of every epoch."""
 
 
 class BoundedOutOfOrderness(WatermarkGenerator):
-    """The watermark stays behind the largest timestamp seen by a bound, and one millisecond.
+    """The watermark is behind the largest timestamp seen by the bound and one millisecond.
 
     Example::
 
@@ -106,8 +105,8 @@ class BoundedOutOfOrderness(WatermarkGenerator):
     def __init__(self, bound: Duration | int) -> None:
         self.bound = to_millis(bound)
         if self.bound < 0:
-            raise ValueError(f"Records cannot be out of order by {self.bound} ms: the bound must not be negative.")
-        # So that the first watermark, before any record, is exactly the smallest.
+            raise ValueError(f"The bound for out-of-order records must not be negative, got {self.bound} ms.")
+        # Makes the initial watermark, before any record, exactly the smallest value.
         self.max_timestamp = MIN_WATERMARK + self.bound + 1
 
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
@@ -115,7 +114,7 @@ class BoundedOutOfOrderness(WatermarkGenerator):
             self.max_timestamp = event_timestamp
 
     def on_block(self, timestamps: list[int]) -> None:
-        """As :meth:`on_event` for each record of a block."""
+        """:meth:`on_event` for each record of a block."""
         if timestamps:
             self.max_timestamp = max(self.max_timestamp, max(timestamps))
 
@@ -123,12 +122,12 @@ class BoundedOutOfOrderness(WatermarkGenerator):
         output.emit_watermark(self.current_watermark())
 
     def current_watermark(self) -> int:
-        """The watermark as it stands."""
+        """Returns the current watermark."""
         return self.max_timestamp - self.bound - 1
 
 
 class AscendingTimestamps(BoundedOutOfOrderness):
-    """For timestamps that never go back: the watermark is one millisecond behind the largest."""
+    """For ascending timestamps: the watermark is one millisecond behind the largest."""
 
     __slots__ = ()
 
@@ -137,7 +136,7 @@ class AscendingTimestamps(BoundedOutOfOrderness):
 
 
 class NoWatermarks(WatermarkGenerator):
-    """Never makes a watermark."""
+    """Never generates a watermark."""
 
     __slots__ = ()
 
@@ -145,7 +144,7 @@ class NoWatermarks(WatermarkGenerator):
         pass
 
     def on_block(self, timestamps: list[int]) -> None:
-        """Nothing to do for a block either."""
+        """Does nothing for a block either."""
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
         pass
@@ -153,8 +152,9 @@ class NoWatermarks(WatermarkGenerator):
 
 @dataclass(frozen=True)
 class WatermarkAlignment:
-    """Which splits and sources wait for each other, and how far one may be ahead. Lengths are in
-    milliseconds."""
+    """An alignment group: which splits and sources wait for each other, and the maximum drift. Lengths are in
+    milliseconds.
+    """
 
     group: str
     max_drift: int
@@ -171,8 +171,7 @@ class _BoundedFactory:
 
 @dataclass(frozen=True)
 class WatermarkStrategy:
-    """Where timestamps and watermarks come from. It never changes: each ``with_`` method returns another
-    strategy.
+    """Describes timestamps and watermarks. Immutable: each ``with_`` method returns a new strategy.
 
     Example::
 
@@ -185,7 +184,7 @@ class WatermarkStrategy:
         5000
     """
 
-    #: Makes the generator of a split.
+    #: Creates the generator of a split.
     generator_supplier: Callable[[], WatermarkGenerator] = NoWatermarks
     #: A :class:`TimestampAssigner`, or None for the timestamps of the source.
     timestamp_assigner: TimestampAssigner | None = None
@@ -195,45 +194,46 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
-        """For timestamps that never go back within a split."""
+        """For timestamps that never decrease within a split."""
         return WatermarkStrategy(_BoundedFactory(0))
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
-        """For records that come at most so much later than records with larger timestamps."""
+        """For records that arrive at most the given time after records with larger timestamps."""
         return WatermarkStrategy(_BoundedFactory(BoundedOutOfOrderness(max_out_of_orderness).bound))
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:
-        """For streams that need no event time."""
+        """For streams without event time."""
         return WatermarkStrategy(NoWatermarks)
 
     @staticmethod
     def for_generator(supplier: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
-        """With watermarks of your own: ``supplier()`` makes the generator of each split, in the slot that
-        reads it."""
+        """Uses your own generator: ``supplier()`` creates one per split, in the slot that reads it."""
         if not callable(supplier) or isinstance(supplier, WatermarkGenerator):
             raise TypeError(
-                f"for_generator takes something that makes a WatermarkGenerator, such as its class, not {supplier!r}."
+                "for_generator: expected a function that returns a WatermarkGenerator, such as its class, got "
+                f"{supplier!r}."
             )
         return WatermarkStrategy(supplier)
 
     def with_timestamp_assigner(
         self, timestamp_assigner: TimestampAssigner | Callable[[Any, int], int]
     ) -> WatermarkStrategy:
-        """Take timestamps from records: by a :class:`TimestampAssigner`, or by a function of record and old
-        timestamp."""
+        """Extracts timestamps from records: by a :class:`TimestampAssigner`, or by a function of record and previous
+        timestamp.
+        """
         if not isinstance(timestamp_assigner, TimestampAssigner):
             if not callable(timestamp_assigner):
-                raise TypeError(f"{timestamp_assigner!r} is no TimestampAssigner and no function.")
+                raise TypeError(f"{timestamp_assigner!r} is neither a TimestampAssigner nor a function.")
             timestamp_assigner = _FunctionAssigner(timestamp_assigner)
         return replace(self, timestamp_assigner=timestamp_assigner)
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
-        """Do not wait for a split that had no record for so long."""
+        """Marks a split as idle if it has had no record for that long."""
         millis = to_millis(idle_timeout)
         if millis <= 0:
-            raise ValueError(f"The idle timeout must be longer than nothing, not {millis} ms.")
+            raise ValueError(f"The idle timeout must be greater than 0, not {millis} ms.")
         return replace(self, idle_timeout=millis)
 
     def with_watermark_alignment(
@@ -242,28 +242,28 @@ class WatermarkStrategy:
         max_allowed_watermark_drift: Duration,
         update_interval: Duration | None = None,
     ) -> WatermarkStrategy:
-        """Pause splits that are ahead of the slowest of their group by more than the allowed drift."""
+        """Pauses splits that are ahead of the slowest of their group by more than the allowed drift."""
         interval = 1000 if update_interval is None else to_millis(update_interval)
         alignment = WatermarkAlignment(watermark_group, to_millis(max_allowed_watermark_drift), interval)
         return replace(self, alignment=alignment)
 
     def create_generator(self) -> WatermarkGenerator:
-        """A new generator, for one split."""
+        """Returns a new generator, for one split."""
         return self.generator_supplier()
 
     @property
     def has_built_in_generator(self) -> bool:
-        """Whether watermarks depend on timestamps alone, so that blocks need no call for each record."""
+        """Returns whether watermarks depend on timestamps alone, so that blocks need no call per record."""
         return self.generator_supplier is NoWatermarks or isinstance(self.generator_supplier, _BoundedFactory)
 
     @property
     def emits_watermarks(self) -> bool:
-        """Whether there can be any watermark before the end of the stream."""
+        """Returns whether there can be any watermark before the end of the stream."""
         return self.generator_supplier is not NoWatermarks
 
 
 class _FunctionAssigner(TimestampAssigner):
-    """A plain function as an assigner; the runtime may call ``function`` itself."""
+    """Wraps a plain function as an assigner; the runtime may call ``function`` directly."""
 
     __slots__ = ("function",)
 
@@ -275,7 +275,7 @@ class _FunctionAssigner(TimestampAssigner):
 
 
 class AssignerWithPeriodicWatermarksWrapper:
-    """Not available: it wraps a Java object. Use :class:`WatermarkStrategy`."""
+    """Not supported: it wraps a Java object. Use :class:`WatermarkStrategy`."""
 
     def __init__(self, *args: Any) -> None:
         _refuse_wrapper()

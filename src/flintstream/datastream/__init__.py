@@ -1,4 +1,4 @@
-"""The DataStream API: what a program imports.
+"""The DataStream API.
 
     from flintstream.common import Types
     from flintstream.datastream import StreamExecutionEnvironment

@@ -1,10 +1,8 @@
-"""Rolling aggregates on a field of the records: what `sum`, `min`, `max`, `min_by` and `max_by` reduce with.
+"""Rolling aggregates on a field of the records, for `sum`, `min`, `max`, `min_by` and `max_by`.
 
-As in PyFlink: `sum`, `min` and `max` change the one field and keep the other fields of the first record of
-the key;
-`min_by` and `max_by` keep whole records, and of several with the same value the first. On plain values the
-field is the
-value itself. Nothing is changed in place: the result so far is the operator's state and was emitted before.
+As in PyFlink, `sum`, `min` and `max` replace one field and keep the other fields of the key's first record; `min_by`
+and `max_by` keep whole records, and of several with the same value the first. On plain values the field is the value
+itself. Nothing is changed in place: the previous result is the operator's state and has been emitted.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ def _larger(left: Any, right: Any) -> Any:
 
 
 class FieldAggregation(ReduceFunction):
-    """Combines one field of two records, and keeps the rest of the first."""
+    """Combines one field of two records and keeps the other fields of the first."""
 
     def __init__(self, name: str, position: Position, combine: Callable[[Any, Any], Any]) -> None:
         self._name = name
@@ -40,7 +38,7 @@ class FieldAggregation(ReduceFunction):
         self._combine = combine
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The first record with the combined field."""
+        """Returns the first record with the combined field."""
         position = self._position
         if isinstance(value1, Row):
             row = make_row(list(value1), value1._fields, value1.get_row_kind())
@@ -66,10 +64,10 @@ class FieldAggregation(ReduceFunction):
 
 
 class RollingSum(FieldAggregation):
-    """The sum, with short ways for what most streams are made of: pairs and other plain tuples."""
+    """The sum, with fast paths for pairs and other plain tuples."""
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The first record with the sum."""
+        """Returns the first record with the sum."""
         if value1.__class__ is not tuple:
             return super().reduce(value1, value2)
         position = self._position
@@ -85,7 +83,7 @@ class RollingSum(FieldAggregation):
 
 
 class RecordSelection(ReduceFunction):
-    """Keeps the record whose field is the smallest (or largest); the first of equal ones."""
+    """Keeps the record whose field is the smallest (or largest); of equal ones, the first."""
 
     def __init__(self, name: str, position: Position, better: Callable[[Any, Any], bool]) -> None:
         self._name = name
@@ -93,7 +91,7 @@ class RecordSelection(ReduceFunction):
         self._better = better
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """One of the two records."""
+        """Returns one of the two records."""
         position: Any = self._position
         if isinstance(value2, (tuple, list, Row)):
             try:
@@ -118,8 +116,7 @@ _AGGREGATIONS: dict[str, tuple[Callable[..., ReduceFunction], Callable[[Any, Any
 
 
 def aggregation(name: str, position: Position, type_info: TypeInformation | None) -> ReduceFunction:
-    """The function for `sum`, `min`, `max`, `min_by` or `max_by`; refuses a field that the type does not
-    have."""
+    """Returns the function for `sum`, `min`, `max`, `min_by` or `max_by`; refuses a field that the type does not have."""
     if isinstance(position, bool) or not isinstance(position, (int, str)):
         raise TypeError(
             f"{name}: the field must be a position (int) or a field name (str), "
@@ -131,10 +128,10 @@ def aggregation(name: str, position: Position, type_info: TypeInformation | None
 
 
 def is_mergeable(name: str, type_info: TypeInformation | None) -> bool:
-    """Whether the aggregate of parts, merged in any order, is known to be that of the whole.
+    """Returns whether partial aggregates, merged in any order, are known to equal the aggregate of the whole.
 
-    So it is for integers, and for the order of strings. Not for floating point numbers, which are rounded and may be NaN;
-    nor for records with other fields, which are those of the record that came first.
+    This holds for integers and for the order of strings. It does not hold for floating point numbers, which are rounded
+    and may be NaN, nor for records with other fields, which depend on which record came first.
     """
     return type_info in _INTEGERS or (type_info == Types.STRING() and name != "sum")
 
@@ -160,7 +157,7 @@ def _check_field(name: str, position: Position, type_info: TypeInformation | Non
 
 
 def _check_position(name: str, position: Any, *records: Any) -> None:
-    """Refuses a position that a tuple or list does not have; called when something has failed."""
+    """Refuses a position that a tuple or list does not have; called after an access failed."""
     for record in records:
         if isinstance(record, (tuple, list)) and (
             isinstance(position, str) or not -len(record) <= position < len(record)

@@ -1,4 +1,4 @@
-"""AsyncDataStream: asynchronous functions on a stream."""
+"""AsyncDataStream: applies asynchronous functions to a stream."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ __all__ = [
 
 
 class AsyncDataStream:
-    """Applies an `AsyncFunction`: many records wait at a time.
+    """Applies an `AsyncFunction`, with many records in flight at a time.
 
     The parameters of all four methods:
 
-    - `timeout`: how long the results of a record may take, from the first attempt on and over all retries. Then the call is
-      cancelled and `AsyncFunction.timeout` is asked for results. 0 for any time, which retries do not allow.
-    - `capacity`: how many records of a subtask may wait at a time; when so many do, no more are taken.
+    - `timeout`: the time limit for the results of a record, over all its retries. When it expires, the call is
+      cancelled and `AsyncFunction.timeout` provides the results. 0 means no limit, and cannot be combined with retries.
+    - `capacity`: the maximum number of records in flight per subtask; at the limit, input waits.
     - `output_type`: the declared type of the results.
 
     Example::
@@ -50,7 +50,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream[R]:
-        """Results come as they are ready, but never past a watermark.
+        """Emits results as they become ready, but never overtakes a watermark.
 
         Example::
 
@@ -69,7 +69,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream[R]:
-        """As `unordered_wait`, and tries again by a strategy.
+        """`unordered_wait` with a retry strategy.
 
         Example::
 
@@ -86,7 +86,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream[R]:
-        """Results come in the order of the records.
+        """Emits results in the order of the records.
 
         Example::
 
@@ -105,7 +105,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream[R]:
-        """As `ordered_wait`, and tries again by a strategy.
+        """`ordered_wait` with a retry strategy.
 
         Example::
 
@@ -116,7 +116,7 @@ class AsyncDataStream:
 
 
 def get_j_env_configuration() -> NoReturn:
-    """Not available: it belongs to Flink's JVM."""
+    """Not supported: it is part of Flink's JVM."""
     java_only("get_j_env_configuration()", "Use env.get_config().get_configuration().")
 
 
@@ -143,7 +143,7 @@ def _wait(
 
 def _check_function(name: str, function: Any) -> None:
     if isinstance(function, type) and issubclass(function, AsyncFunction):
-        raise TypeError(f"{name}: give an instance, {function.__name__}(), not the class {function.__name__}")
+        raise TypeError(f"{name}: pass an instance, {function.__name__}(), not the class {function.__name__}")
     if not isinstance(function, AsyncFunction):
         raise TypeError(f"{name}: expected an AsyncFunction, got {function!r}")
     if not inspect.iscoroutinefunction(function.async_invoke):
@@ -156,8 +156,6 @@ def _check_strategy(name: str, strategy: Any, timeout_millis: int) -> None:
     if not isinstance(strategy, AsyncRetryStrategy):
         raise TypeError(f"{name}: expected an AsyncRetryStrategy, got {strategy!r}")
     if strategy is not NO_RETRY_STRATEGY and timeout_millis <= 0:
-        raise ValueError(
-            f"{name}: timeout must be greater than zero where there are retries, got {timeout_millis} milliseconds"
-        )
+        raise ValueError(f"{name}: timeout must be greater than zero with retries, got {timeout_millis} milliseconds")
     if strategy.get_retry_predicate() is None:
-        raise TypeError(f"{name}: {type(strategy).__name__}.get_retry_predicate() gives None, not a predicate")
+        raise TypeError(f"{name}: {type(strategy).__name__}.get_retry_predicate() returned None, not a predicate")

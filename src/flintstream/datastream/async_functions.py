@@ -1,4 +1,4 @@
-"""Asynchronous functions, and when to try them again.
+"""Asynchronous functions and their retry strategies.
 
 All are imported from `flintstream.datastream.functions`.
 """
@@ -24,10 +24,10 @@ else:
 
 
 class AsyncFunction(_Function, Generic[IN, OUT]):
-    """Waits for something outside, many records at a time.
+    """Calls an external system with many records in flight at a time.
 
-    All calls run on one asyncio loop, in a thread of its own: what waits must be awaited, and nothing may block. `open` and
-    `close` may be declared as `async def`; then they run on that loop too, the place for clients that belong to it.
+    All calls run on one asyncio event loop in its own thread, so they must await, never block. `open` and `close` may
+    be declared as `async def`; they then run on that loop too, where clients bound to it are created and closed.
 
     Example::
 
@@ -43,36 +43,36 @@ class AsyncFunction(_Function, Generic[IN, OUT]):
     """
 
     def open(self, runtime_context: RuntimeContext) -> Awaitable[None] | None:
-        """Called once in each subtask before the first record; `async def` to run on the loop."""
+        """Called once per subtask before the first record; `async def` to run on the loop."""
         return None
 
     def close(self) -> Awaitable[None] | None:
-        """Called once in each subtask at the end, also after a failure; `async def` to run on the loop."""
+        """Called once per subtask at the end, also after a failure; `async def` to run on the loop."""
         return None
 
     @abstractmethod
     async def async_invoke(self, value: IN) -> list[OUT]:
-        """The results for a record: a list, empty for none."""
+        """Returns the results for a record as a list, which may be empty."""
 
     def timeout(self, value: IN) -> list[OUT]:
-        """The results when `async_invoke` took too long and was cancelled; raises unless overridden."""
-        raise TimeoutError(f"{type(self).__name__}.async_invoke() has timed out for the record {value!r}")
+        """Returns the results after `async_invoke` timed out and was cancelled; raises unless overridden."""
+        raise TimeoutError(f"{type(self).__name__}.async_invoke() timed out for the record {value!r}")
 
 
 class AsyncRetryPredicate(ABC, Generic[T]):
-    """Which results and which exceptions call for another try."""
+    """Decides which results and exceptions trigger a retry."""
 
     @abstractmethod
     def result_predicate(self) -> Callable[[list[T]], bool] | None:
-        """Says of the results whether to try again; None for never."""
+        """Returns a predicate that takes the results and returns whether to retry; None for never."""
 
     @abstractmethod
     def exception_predicate(self) -> Callable[[Exception], bool] | None:
-        """Says of an exception whether to try again; None for never."""
+        """Returns a predicate that takes an exception and returns whether to retry; None for never."""
 
 
 class AsyncRetryStrategy(ABC, Generic[T]):
-    """Whether and when to try again.
+    """Decides whether and when to retry.
 
     >>> strategy = AsyncRetryStrategy.fixed_delay(3, 100, None, lambda error: True)
     >>> strategy.can_retry(3), strategy.can_retry(4), strategy.get_backoff_time_millis(1)
@@ -81,19 +81,19 @@ class AsyncRetryStrategy(ABC, Generic[T]):
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether there may be another attempt after so many: 1 after the first."""
+        """Returns whether another attempt is allowed after `current_attempts`, which is 1 after the first."""
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """How long to wait before the next attempt, after so many."""
+        """Returns the delay before the next attempt, in milliseconds."""
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[T]:
-        """What calls for another try."""
+        """Returns the predicate that triggers retries."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy[Any]:
-        """Never tries again."""
+        """Never retries."""
         from flintstream.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 
         return NO_RETRY_STRATEGY
@@ -105,7 +105,7 @@ class AsyncRetryStrategy(ABC, Generic[T]):
         result_predicate: Callable[[list[Any]], bool] | None,
         exception_predicate: Callable[[Exception], bool] | None,
     ) -> AsyncRetryStrategy[Any]:
-        """Tries again at most `max_attempts` times, and waits equally long before each."""
+        """Retries at most `max_attempts` times, with a constant delay."""
         from flintstream.datastream.async_retry_strategies import FixedDelayRetryStrategy
 
         return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
@@ -119,7 +119,7 @@ class AsyncRetryStrategy(ABC, Generic[T]):
         result_predicate: Callable[[list[Any]], bool] | None,
         exception_predicate: Callable[[Exception], bool] | None,
     ) -> AsyncRetryStrategy[Any]:
-        """Tries again at most `max_attempts` times, and waits longer before each, up to a limit."""
+        """Retries at most `max_attempts` times, with a growing delay up to a limit."""
         from flintstream.datastream.async_retry_strategies import ExponentialBackoffDelayRetryStrategy
 
         return ExponentialBackoffDelayRetryStrategy(
@@ -128,10 +128,10 @@ class AsyncRetryStrategy(ABC, Generic[T]):
 
 
 class AsyncFunctionDescriptor:
-    """An asynchronous function with how it is to be called."""
+    """An asynchronous function with its call settings."""
 
     class OutputMode(Enum):
-        """Whether results keep the order of their records."""
+        """Whether results keep the order of the records."""
 
         ORDERED = 0
         UNORDERED = 1

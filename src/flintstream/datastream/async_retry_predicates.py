@@ -1,4 +1,4 @@
-"""Ready predicates for retry strategies: which results and exceptions call for another try."""
+"""Predefined predicates for retry strategies."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ __all__ = ["empty_result_predicate", "exception_type_predicate", "has_exception_
 
 
 def empty_result_predicate(result: list[Any] | None) -> bool:
-    """Whether there is no result: `empty_result_predicate([])` is True."""
+    """Returns whether there is no result: `empty_result_predicate([])` is True."""
     return not result
 
 
 def has_exception_predicate(error: BaseException | None) -> bool:
-    """Whether there was any exception."""
+    """Returns whether there was any exception."""
     return error is not None
 
 
 def exception_type_predicate(
     error: BaseException | None, expected_error_type: type[BaseException] | tuple[type[BaseException], ...]
 ) -> bool:
-    """Whether the exception is of a type: `exception_type_predicate(KeyError("a"), LookupError)` is True."""
+    """Returns whether the exception is of a type: `exception_type_predicate(KeyError("a"), LookupError)` is True."""
     return isinstance(error, expected_error_type)

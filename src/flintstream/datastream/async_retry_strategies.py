@@ -32,7 +32,7 @@ class RetryPredicate(AsyncRetryPredicate[T], Generic[T]):
         return self._result_predicate
 
     def exception_predicate(self) -> _OnException | None:
-        """Says of an exception whether to try again."""
+        """Returns the predicate on exceptions."""
         return self._exception_predicate
 
 
@@ -40,11 +40,11 @@ class NoRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
     """Never tries again."""
 
     def can_retry(self, current_attempts: int) -> bool:
-        """False."""
+        """Returns False."""
         return False
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """-1: there is no next attempt."""
+        """Returns -1: there is no next attempt."""
         return -1
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[T]:
@@ -72,11 +72,11 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
         self._predicate = RetryPredicate[T](result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether so many attempts leave one over: 1 after the first."""
+        """Returns whether another attempt is allowed after `current_attempts`, which is 1 after the first."""
         return current_attempts <= self._max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """The same for each attempt."""
+        """Returns the delay, the same for each attempt."""
         return self._backoff_time_millis
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[T]:
@@ -115,11 +115,11 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
         self._predicate = RetryPredicate[T](result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether so many attempts leave one over: 1 after the first."""
+        """Returns whether another attempt is allowed after `current_attempts`, which is 1 after the first."""
         return current_attempts <= self._max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Longer with each attempt, up to the limit; records do not influence each other's delay."""
+        """Returns the delay of an attempt, up to the limit; records do not affect each other's delay."""
         delay = self._initial_delay * self._multiplier ** max(current_attempts - 1, 0)
         return self._initial_delay if current_attempts <= 1 else int(min(delay, self._max_retry_delay))
 

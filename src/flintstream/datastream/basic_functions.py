@@ -1,4 +1,4 @@
-"""The user functions that see one or two records at a time: map, flat_map, filter, reduce, keys and so on.
+"""User functions that take one or two records at a time: map, flat_map, filter, reduce, key selectors and so on.
 
 All are imported from `flintstream.datastream.functions`.
 """
@@ -14,9 +14,9 @@ from flintstream.runtime.context import RuntimeContext
 
 
 class Function(ABC):  # noqa: B024 - the base of all user functions; each adds its own method
-    """Base of all user functions.
+    """Base class of all user functions.
 
-    An instance is made in the program, shipped once to every subtask of its operator, and opened there.
+    An instance is created in the program, shipped once to every subtask of its operator, and opened there.
     `open` is
     called before the first record, `close` after the last one or after a failure.
 
@@ -29,14 +29,14 @@ class Function(ABC):  # noqa: B024 - the base of all user functions; each adds i
     """
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Called once in each subtask before the first record: open connections, get state handles."""
+        """Called once per subtask before the first record: open connections, get state handles."""
 
     def close(self) -> None:
-        """Called once in each subtask at the end, also after a failure: release what `open` took."""
+        """Called once per subtask at the end, also after a failure: release the resources acquired in `open`."""
 
 
 class MapFunction(Function, Generic[IN, OUT]):
-    """One result for each record.
+    """Maps each record to one result.
 
     Example::
 
@@ -47,7 +47,7 @@ class MapFunction(Function, Generic[IN, OUT]):
 
     @abstractmethod
     def map(self, value: IN) -> OUT:
-        """The result for a record."""
+        """Returns the result for a record."""
 
 
 class CoMapFunction(Function, Generic[IN1, IN2, OUT]):
@@ -65,15 +65,15 @@ class CoMapFunction(Function, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def map1(self, value: IN1) -> OUT | None:
-        """The result for a record of the first stream."""
+        """Returns the result for a record of the first stream."""
 
     @abstractmethod
     def map2(self, value: IN2) -> OUT | None:
-        """The result for a record of the second stream."""
+        """Returns the result for a record of the second stream."""
 
 
 class FlatMapFunction(Function, Generic[IN, OUT]):
-    """Any number of results for each record.
+    """Maps each record to any number of results.
 
     Example::
 
@@ -84,7 +84,7 @@ class FlatMapFunction(Function, Generic[IN, OUT]):
 
     @abstractmethod
     def flat_map(self, value: IN) -> Iterable[OUT] | None:
-        """The results for a record: a generator, any iterable, or None for none."""
+        """Returns the results for a record: a generator, any iterable, or None for none."""
 
 
 class CoFlatMapFunction(Function, Generic[IN1, IN2, OUT]):
@@ -102,11 +102,11 @@ class CoFlatMapFunction(Function, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def flat_map1(self, value: IN1) -> Iterable[OUT] | None:
-        """The results for a record of the first stream."""
+        """Returns the results for a record of the first stream."""
 
     @abstractmethod
     def flat_map2(self, value: IN2) -> Iterable[OUT] | None:
-        """The results for a record of the second stream."""
+        """Returns the results for a record of the second stream."""
 
 
 class ReduceFunction(Function, Generic[T]):
@@ -121,11 +121,11 @@ class ReduceFunction(Function, Generic[T]):
 
     @abstractmethod
     def reduce(self, value1: T, value2: T) -> T:
-        """The combination of the result so far and the next value. Leave both arguments as they are."""
+        """Combines the previous result with the next value. Must not modify its arguments."""
 
 
 class AggregateFunction(Function, Generic[IN, ACC, OUT]):
-    """Aggregates values in an accumulator, whose type may differ from that of the values and of the result.
+    """Aggregates values in an accumulator, whose type may differ from those of the values and the result.
 
     Example::
 
@@ -145,23 +145,23 @@ class AggregateFunction(Function, Generic[IN, ACC, OUT]):
 
     @abstractmethod
     def create_accumulator(self) -> ACC:
-        """A new accumulator, before the first value."""
+        """Returns a new, empty accumulator."""
 
     @abstractmethod
     def add(self, value: IN, accumulator: ACC) -> ACC:
-        """The accumulator with the value added."""
+        """Returns the accumulator with the value added."""
 
     @abstractmethod
     def get_result(self, accumulator: ACC) -> OUT:
-        """The result that the accumulator stands for."""
+        """Returns the result of the accumulator."""
 
     @abstractmethod
     def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
-        """Two accumulators as one; needed where windows merge (sessions)."""
+        """Merges two accumulators; required for merging windows (sessions)."""
 
 
 class KeySelector(Function, Generic[IN, OUT]):
-    """Gives the key of a record.
+    """Extracts the key of a record.
 
     Example::
 
@@ -172,19 +172,19 @@ class KeySelector(Function, Generic[IN, OUT]):
 
     @abstractmethod
     def get_key(self, value: IN) -> OUT:
-        """The key. Equal records must have equal keys, on every machine."""
+        """Returns the key. It must be deterministic: equal records have equal keys on every machine."""
 
 
 class NullByteKeySelector(KeySelector[object, int]):
-    """The same key for every record."""
+    """Returns the same key for every record."""
 
     def get_key(self, value: object) -> int:
-        """Zero."""
+        """Returns zero."""
         return 0
 
 
 class FilterFunction(Function, Generic[IN]):
-    """Keeps or drops a record, which it must not change: what passes is the record itself, no copy.
+    """Keeps or drops a record. Must not modify it: the record itself is passed on, not a copy.
 
     Example::
 
@@ -195,11 +195,11 @@ class FilterFunction(Function, Generic[IN]):
 
     @abstractmethod
     def filter(self, value: IN) -> bool:
-        """True to keep the record."""
+        """Returns whether to keep the record."""
 
 
 class Partitioner(Function, Generic[KEY]):
-    """Says which subtask a key goes to, for `partition_custom`.
+    """Decides which subtask a key goes to, for `partition_custom`.
 
     Example::
 
@@ -210,21 +210,21 @@ class Partitioner(Function, Generic[KEY]):
 
     @abstractmethod
     def partition(self, key: KEY, num_partitions: int) -> int:
-        """The index of the target subtask, from 0 to `num_partitions - 1`."""
+        """Returns the index of the target subtask, from 0 to `num_partitions - 1`."""
 
 
 class FunctionWrapper(Function):
-    """A plain callable where a function object is asked for."""
+    """Wraps a plain callable as a function object."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self._func = func
 
 
 class ReduceFunctionWrapper(FunctionWrapper):
-    """A plain callable of two values as a `ReduceFunction`."""
+    """Wraps a plain callable of two values as a `ReduceFunction`."""
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """What the callable gives."""
+        """Returns the result of the callable."""
         return self._func(value1, value2)
 
 

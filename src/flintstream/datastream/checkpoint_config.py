@@ -1,4 +1,4 @@
-"""CheckpointConfig: when and how checkpoints are taken; a view onto the environment's configuration."""
+"""CheckpointConfig: the checkpoint settings, a view of the environment's configuration."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ class CheckpointConfig:
         env.enable_checkpointing(60_000)
         env.get_checkpoint_config().set_min_pause_between_checkpoints(10_000)
 
-    Each setting is a key under `execution.checkpointing.` of the configuration, so both ways of setting one
-    agree.
+    Each setting is stored under its key `execution.checkpointing.*`, so a method and its key are one setting.
     """
 
     def __init__(self, configuration: Configuration | None = None) -> None:
@@ -33,93 +32,95 @@ class CheckpointConfig:
         self._storage: CheckpointStorage | None = None
 
     def is_checkpointing_enabled(self) -> bool:
-        """Whether an interval is set."""
+        """Returns whether an interval is set."""
         return self.get_checkpoint_interval() > 0
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """What checkpoints guarantee: exactly once unless set; without checkpoints, at least once."""
+        """Returns the guarantee of checkpoints: exactly once by default; without checkpoints, at least once."""
         if not self.is_checkpointing_enabled():
             return CheckpointingMode.AT_LEAST_ONCE
         return parse_enum(CheckpointingMode, self._text("mode", "EXACTLY_ONCE"), _PREFIX + "mode")
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
-        """What checkpoints guarantee."""
+        """Sets the guarantee of checkpoints."""
         _check_enum("set_checkpointing_mode", checkpointing_mode, CheckpointingMode)
         return self._put("mode", checkpointing_mode.name)
 
     def get_checkpoint_interval(self) -> int:
-        """How often a checkpoint is taken, in milliseconds; -1 if never."""
+        """Returns the interval between checkpoints in milliseconds; -1 if checkpointing is disabled."""
         return self._millis("interval", -1)
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
-        """How often a checkpoint is taken, in milliseconds."""
+        """Sets the interval between checkpoints in milliseconds."""
         return self._put_millis("interval", checkpoint_interval, _LEAST_MILLIS)
 
     def get_checkpoint_timeout(self) -> int:
-        """After how many milliseconds a checkpoint that is not complete is given up; 10 minutes unless set."""
+        """Returns the time in milliseconds after which an incomplete checkpoint is aborted; 10 minutes by default."""
         return self._millis("timeout", 600_000)
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
-        """After how many milliseconds a checkpoint that is not complete is given up."""
+        """Sets the time in milliseconds after which an incomplete checkpoint is aborted."""
         return self._put_millis("timeout", checkpoint_timeout, _LEAST_MILLIS)
 
     def get_min_pause_between_checkpoints(self) -> int:
-        """The least time from the end of a checkpoint to the start of the next, in milliseconds."""
+        """Returns the minimum pause between the end of a checkpoint and the start of the next, in milliseconds."""
         return self._millis("min-pause", 0)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
-        """The least time from the end of a checkpoint to the start of the next, in milliseconds."""
+        """Sets the minimum pause between the end of a checkpoint and the start of the next, in milliseconds."""
         return self._put_millis("min-pause", min_pause_between_checkpoints, 0)
 
     def get_max_concurrent_checkpoints(self) -> int:
-        """How many checkpoints may be under way at a time; 1 unless set."""
+        """Returns how many checkpoints may be in progress at a time; 1 by default."""
         return self._int("max-concurrent-checkpoints", 1)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """How many checkpoints may be under way at a time."""
+        """Sets how many checkpoints may be in progress at a time."""
         return self._put_int("max-concurrent-checkpoints", max_concurrent_checkpoints, 1)
 
     def is_fail_on_checkpointing_errors(self) -> bool:
-        """Whether the first checkpoint that fails fails the job."""
+        """Returns whether the first failed checkpoint fails the job."""
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
-        """Whether the first checkpoint that fails fails the job."""
+        """Sets whether the first failed checkpoint fails the job."""
         number = 0 if fail_on_checkpointing_errors else _ALL_FAILURES
         return self.set_tolerable_checkpoint_failure_number(number)
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
-        """How many checkpoints in a row may fail before the job does; 0 unless set."""
+        """Returns how many consecutive checkpoint failures are tolerated before the job fails; 0 by default."""
         return self._int("tolerable-failed-checkpoints", 0)
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
-        """How many checkpoints in a row may fail before the job does."""
+        """Sets how many consecutive checkpoint failures are tolerated before the job fails."""
         return self._put_int("tolerable-failed-checkpoints", tolerable_checkpoint_failure_number, 0)
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """What becomes of checkpoints when the job is cancelled."""
+        """Sets whether checkpoints are kept when the job is cancelled."""
         _check_enum("set_externalized_checkpoint_retention", retention_mode, ExternalizedCheckpointRetention)
         return self._put("externalized-checkpoint-retention", retention_mode.name)
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """What becomes of checkpoints when the job is cancelled."""
+        """Returns whether checkpoints are kept when the job is cancelled."""
         key = "externalized-checkpoint-retention"
         text = self._text(key, "NO_EXTERNALIZED_CHECKPOINTS")
         return parse_enum(ExternalizedCheckpointRetention, text, _PREFIX + key)
 
     def is_externalized_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints can outlive the job."""
+        """Returns whether checkpoints can outlive the job."""
         retention = self.get_externalized_checkpoint_retention()
         return retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
 
     def enable_externalized_checkpoints(self, retention_mode: ExternalizedCheckpointRetention) -> CheckpointConfig:
-        """The older name of `set_externalized_checkpoint_retention`."""
+        """Alias of `set_externalized_checkpoint_retention`, under its older name."""
         return self.set_externalized_checkpoint_retention(retention_mode)
 
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
-        """Where checkpoints are kept: `config.set_checkpoint_storage(FileSystemCheckpointStorage("file:///data/ckp"))`."""
+        """Sets where checkpoints are kept:
+        `config.set_checkpoint_storage(FileSystemCheckpointStorage("file:///data/ckp"))`.
+        """
         if not isinstance(storage, CheckpointStorage):
             raise TypeError(f"set_checkpoint_storage: expected a CheckpointStorage, got {storage!r}")
         self._storage = storage
@@ -128,7 +129,7 @@ class CheckpointConfig:
         return self
 
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
-        """What was set with `set_checkpoint_storage`."""
+        """Returns the storage set with `set_checkpoint_storage`."""
         return self._storage
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
@@ -136,12 +137,14 @@ class CheckpointConfig:
         return self.set_checkpoint_storage(FileSystemCheckpointStorage(checkpoint_path))
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether unaligned checkpoints were asked for, and the mode is exactly once."""
+        """Returns whether unaligned checkpoints are enabled and the mode is exactly once."""
         exactly_once = self.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
         return exactly_once and self._flag("unaligned.enabled", False)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        """Kept for programs that call it: a checkpoint stands between epochs, so there is nothing to align."""
+        """Accepted for compatibility, without effect: checkpoints are taken between epochs, so there is nothing to
+        align.
+        """
         return self._put("unaligned.enabled", bool(enabled))
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
@@ -149,27 +152,27 @@ class CheckpointConfig:
         return self.enable_unaligned_checkpoints(False)
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """Kept for programs that call it: there is nothing to align."""
+        """Accepted for compatibility, without effect: there is nothing to align."""
         return self._put_millis("aligned-checkpoint-timeout", alignment_timeout.to_millis(), 0)
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
-        """What was set."""
+        """Returns the value set."""
         return Duration.of_millis(self._millis("aligned-checkpoint-timeout", 0))
 
     def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """The older name of `set_aligned_checkpoint_timeout`."""
+        """Alias of `set_aligned_checkpoint_timeout`, under its older name."""
         return self.set_aligned_checkpoint_timeout(alignment_timeout)
 
     def get_alignment_timeout(self) -> Duration:
-        """The older name of `get_aligned_checkpoint_timeout`."""
+        """Alias of `get_aligned_checkpoint_timeout`, under its older name."""
         return self.get_aligned_checkpoint_timeout()
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
-        """Kept for programs that call it: there is nothing to align."""
+        """Accepted for compatibility, without effect: there is nothing to align."""
         return self._put("unaligned.forced", bool(force_unaligned_checkpoints))
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """What was set."""
+        """Returns the value set."""
         return self._flag("unaligned.forced", False)
 
     def _text(self, key: str, default: str) -> str:

@@ -1,4 +1,4 @@
-"""Where checkpoints are kept: descriptions, which `env.configure` options choose in the same words."""
+"""Descriptions of where checkpoints are kept, equivalent to the key `execution.checkpointing.storage`."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _DEFAULT_THRESHOLD = 20 * 1024
 
 
 class CheckpointStorage(ABC):
-    """Base of the descriptions; a job's own is chosen with `execution.checkpointing.storage`."""
+    """Base class of checkpoint storage descriptions."""
 
     def __init__(self) -> None:
         self._checkpoint_path: str | None = None
 
     def get_savepoint_path(self) -> str | None:
-        """Where savepoints go; None unless configured."""
+        """Returns the directory for savepoints; None if not configured."""
         return None
 
     @abstractmethod
     def _options(self) -> dict[str, str]:
-        """The same as options of the configuration."""
+        """Returns the equivalent configuration options."""
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
-    """Checkpoints in the memory of the driver, for small state.
+    """Keeps checkpoints in the memory of the driver, for small state.
 
     >>> JobManagerCheckpointStorage().get_max_state_size()
     5242880
@@ -52,11 +52,11 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self._max_state_size = size
 
     def get_checkpoint_path(self) -> str | None:
-        """Where the metadata goes; None to keep it in memory too."""
+        """Returns the directory for metadata; None to keep it in memory too."""
         return self._checkpoint_path
 
     def get_max_state_size(self) -> int:
-        """How large one state may be, in bytes."""
+        """Returns the maximum size of one state, in bytes."""
         return self._max_state_size
 
     def __str__(self) -> str:
@@ -65,14 +65,14 @@ class JobManagerCheckpointStorage(CheckpointStorage):
     def _options(self) -> dict[str, str]:
         if self._checkpoint_path is not None:
             raise NotImplementedError(
-                f"JobManagerCheckpointStorage: checkpoint_path={self._checkpoint_path!r}: checkpoints are in the driver's "
-                "memory as a whole, or in a directory as a whole: use FileSystemCheckpointStorage"
+                f"JobManagerCheckpointStorage: checkpoint_path={self._checkpoint_path!r}: checkpoints are kept "
+                "either in the driver's memory or in a directory: use FileSystemCheckpointStorage"
             )
         return {_STORAGE: "jobmanager", MAX_MEMORY_STATE_SIZE.key: f"{self._max_state_size} b"}
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
-    """Checkpoints in a directory of any file system, by URL.
+    """Keeps checkpoints in a directory of any file system, given by URL.
 
     >>> FileSystemCheckpointStorage("file:///tmp/checkpoints").get_checkpoint_path()
     'file:///tmp/checkpoints'
@@ -100,16 +100,16 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self._write_buffer_size = 4096 if write_buffer_size == -1 else write_buffer_size
 
     def get_checkpoint_path(self) -> str:
-        """The directory."""
+        """Returns the directory."""
         assert self._checkpoint_path is not None
         return self._checkpoint_path
 
     def get_min_file_size_threshold(self) -> int:
-        """State smaller than this, in bytes, is stored with the metadata."""
+        """Returns the size in bytes below which state is stored inline in the metadata."""
         return _DEFAULT_THRESHOLD if self._threshold is None else self._threshold
 
     def get_write_buffer_size(self) -> int:
-        """How many bytes are gathered before they are written."""
+        """Returns the size of the write buffer in bytes."""
         return self._write_buffer_size
 
     def __str__(self) -> str:
@@ -119,17 +119,18 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         return {
             _STORAGE: "filesystem",
             "execution.checkpointing.dir": self.get_checkpoint_path(),
-            # Without a threshold of its own, the configured one stays.
+            # The configured threshold applies unless this object sets one.
             **({} if self._threshold is None else {_THRESHOLD: f"{self._threshold} b"}),
         }
 
 
 class CustomCheckpointStorage(CheckpointStorage):
-    """A storage written in Java for Flink: here any URL that fsspec knows will do."""
+    """Not supported: a checkpoint storage written in Java. Use any URL that fsspec knows."""
 
     def _options(self) -> dict[str, str]:
         raise NotImplementedError(
-            f"{type(self).__name__}: storages of Flink are Java objects; give FileSystemCheckpointStorage a URL"
+            f"{type(self).__name__}: Flink's custom storages are Java objects; use FileSystemCheckpointStorage with "
+            "a URL"
         )
 
 

@@ -10,13 +10,13 @@ from flintstream.common.type_variables import T_co
 
 
 class CloseableIterator(Generic[T_co]):
-    """The records of a stream, as the running job delivers them.
+    """Iterates over the records of a stream as the running job delivers them.
 
         with stream.execute_and_collect() as results:
             for value in results:
                 print(value)
 
-    It ends when the job does, and raises the job's failure. `close` cancels a job that still runs.
+    The iterator ends with the job, and raises the job's failure. `close` cancels a job that is still running.
     """
 
     def __init__(self, client: Any, collector_id: str) -> None:
@@ -37,7 +37,7 @@ class CloseableIterator(Generic[T_co]):
         self.close()
 
     def next(self) -> T_co:
-        """The next record; raises StopIteration at the end."""
+        """Returns the next record; raises StopIteration at the end."""
         if self._records is None:
             raise StopIteration("No more data.")
         for record in self._records:
@@ -47,7 +47,7 @@ class CloseableIterator(Generic[T_co]):
         raise StopIteration("No more data.")
 
     def close(self) -> None:
-        """Cancels the job if it still runs; nothing happens the second time."""
+        """Cancels the job if it is still running; idempotent."""
         if self._records is None:
             return
         self._records = None
@@ -58,5 +58,5 @@ class CloseableIterator(Generic[T_co]):
             self._client.cancel().result()
 
     def get_job_client(self) -> Any:
-        """The client of the job behind this iterator."""
+        """Returns the client of the job."""
         return self._client

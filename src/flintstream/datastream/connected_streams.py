@@ -1,4 +1,4 @@
-"""ConnectedStreams: two streams for one function; and streams connected with a broadcast one.
+"""ConnectedStreams: two streams processed by one function; and streams connected with a broadcast stream.
 
 Imported from `flintstream.datastream`.
 """
@@ -29,11 +29,11 @@ from flintstream.runtime.operators.process import CoProcessOperator
 
 
 class ConnectedStreams(Generic[A_co, B_co]):
-    """Two streams, perhaps of different types, for functions with two inputs.
+    """Two streams, possibly of different types, processed by functions with two inputs.
 
         orders.connect(payments).key_by(lambda o: o.id, lambda p: p.order_id).process(Match())
 
-    Both sides share the state of a key when both streams are keyed.
+    If both streams are keyed, both sides share the state of a key.
     """
 
     def __init__(self, stream1: DataStream[A_co], stream2: DataStream[B_co]) -> None:
@@ -46,13 +46,13 @@ class ConnectedStreams(Generic[A_co, B_co]):
         key_selector2: Selector[B_co, K],
         key_type: TypeInformation | None = None,
     ) -> ConnectedStreams[A_co, B_co]:
-        """Keys for both streams: `connected.key_by(lambda o: o.id, lambda p: p.order_id)`."""
+        """Partitions both streams by key: `connected.key_by(lambda o: o.id, lambda p: p.order_id)`."""
         return ConnectedStreams(
             self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
         )
 
     def map(self, func: CoMapFunction[A_co, B_co, R], output_type: OutputType = None) -> DataStream[R]:
-        """One result for each record of either stream, or None for none.
+        """Maps each record of either stream to one result; None is dropped.
 
         Example::
 
@@ -64,7 +64,7 @@ class ConnectedStreams(Generic[A_co, B_co]):
         return self._transform("Co-Map", operator, declared_output_type("map", output_type))
 
     def flat_map(self, func: CoFlatMapFunction[A_co, B_co, R], output_type: OutputType = None) -> DataStream[R]:
-        """Any number of results for each record of either stream.
+        """Maps each record of either stream to any number of results.
 
         Example::
 
@@ -80,7 +80,8 @@ class ConnectedStreams(Generic[A_co, B_co]):
         func: CoProcessFunction[A_co, B_co, R] | KeyedCoProcessFunction[Any, A_co, B_co, R],
         output_type: OutputType = None,
     ) -> DataStream[R]:
-        """Any number of results, with time and side outputs, on keys with state.
+        """Maps each record to any number of results, with time and side outputs; on keyed streams, with state and
+        timers.
 
         Example::
 
@@ -93,8 +94,8 @@ class ConnectedStreams(Generic[A_co, B_co]):
         keyed = self._is_keyed_stream()
         if isinstance(func, KeyedCoProcessFunction) and not keyed:
             raise TypeError(
-                f"process: {type(func).__name__} is a KeyedCoProcessFunction, and the streams have no keys: "
-                "call key_by() before, or use a CoProcessFunction"
+                f"process: {type(func).__name__} is a KeyedCoProcessFunction, but the streams are not keyed: call "
+                "key_by() first, or use a CoProcessFunction"
             )
         declared = declared_output_type("process", output_type)
         name = "Co-Keyed-Process" if keyed else "Co-Process"
@@ -113,7 +114,9 @@ class ConnectedStreams(Generic[A_co, B_co]):
 
 
 class BroadcastStream(Generic[B_co]):
-    """What `stream.broadcast(descriptor)` gives: a stream to connect others with, and its broadcast states."""
+    """A broadcast stream with its state descriptors, created by `stream.broadcast(descriptor)`; other streams connect
+    to it.
+    """
 
     def __init__(self, input_stream: DataStream[B_co], broadcast_state_descriptors: list[MapStateDescriptor]) -> None:
         self.input_stream = input_stream
@@ -121,7 +124,7 @@ class BroadcastStream(Generic[B_co]):
 
 
 class BroadcastConnectedStream(Generic[A_co, B_co]):
-    """A stream connected with a broadcast one: `events.connect(rules.broadcast(descriptor))`."""
+    """A stream connected with a broadcast stream: `events.connect(rules.broadcast(descriptor))`."""
 
     def __init__(
         self,
@@ -138,7 +141,7 @@ class BroadcastConnectedStream(Generic[A_co, B_co]):
         func: BroadcastProcessFunction[A_co, B_co, R] | KeyedBroadcastProcessFunction[Any, A_co, B_co, R],
         output_type: OutputType = None,
     ) -> DataStream[R]:
-        """Applies rules to events: `connected.process(Apply())`."""
+        """Processes both streams with a broadcast process function: `connected.process(Apply())`."""
         stream, broadcast = self.non_broadcast_stream, self.broadcast_stream.input_stream
         keyed = isinstance(stream, KeyedStream)
         kind = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction

@@ -1,7 +1,6 @@
-"""DataStream: a stream of records, and all that can be done with it.
+"""DataStream: a stream of records and its transformations.
 
-Nothing runs here: each call records a transformation in the environment, and `env.execute()` runs what is
-recorded.
+Nothing runs here: each call records a transformation in the environment, and `env.execute()` runs them as a job.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ OutputType = TypeInformation | list[TypeInformation] | None
 
 
 class DataStream(Generic[T_co]):
-    """A stream of records. Streams are made by an environment and by the methods of other streams.
+    """A stream of records, created by an environment or by a method of another stream.
 
     Example::
 
@@ -99,17 +98,17 @@ class DataStream(Generic[T_co]):
     # --- settings ---
 
     def get_name(self) -> str:
-        """The name of the operator that makes this stream, as in `stream.map(f).get_name()`, "Map"."""
+        """Returns the name of the operator that produces this stream, e.g. "Map" for `stream.map(f).get_name()`."""
         self._settings("get_name")
         return self._transformation.name
 
     def name(self: S, name: str) -> S:
-        """Names the operator: `stream.map(parse).name("parse lines")`."""
+        """Sets the name of the operator: `stream.map(parse).name("parse lines")`."""
         self._settings("name").name(name)
         return self
 
     def uid(self: S, uid: str) -> S:
-        """A stable id, under which the operator's state is found again.
+        """Sets a stable id, by which the operator's state is matched on restore.
 
         Example::
 
@@ -119,12 +118,12 @@ class DataStream(Generic[T_co]):
         return self
 
     def set_uid_hash(self: S, uid_hash: str) -> S:
-        """The operator id itself: 32 hexadecimal digits, as logs and checkpoints show it."""
+        """Sets the operator id itself: 32 hexadecimal digits, as shown in logs and checkpoints."""
         self._settings("set_uid_hash").uid_hash(uid_hash)
         return self
 
     def set_parallelism(self: S, parallelism: int) -> S:
-        """How many subtasks the operator has; -1 for the environment's default.
+        """Sets the number of subtasks of the operator; -1 for the environment's default.
 
         Example::
 
@@ -134,7 +133,7 @@ class DataStream(Generic[T_co]):
         return self
 
     def set_max_parallelism(self: S, max_parallelism: int) -> S:
-        """The upper bound for rescaling, and the number of key groups.
+        """Sets the number of key groups, which is the upper bound for rescaling.
 
         Example::
 
@@ -144,27 +143,29 @@ class DataStream(Generic[T_co]):
         return self
 
     def force_non_parallel(self: S) -> S:
-        """The operator has one subtask, for good."""
+        """Fixes the operator's parallelism at one subtask."""
         self._settings("force_non_parallel").force_non_parallel()
         return self
 
     def set_buffer_timeout(self: S, timeout_millis: int) -> S:
-        """How long records may wait in a block that is not full; -1 for the environment's default."""
+        """Sets how long records may wait in a block that is not full; -1 for the environment's default."""
         self._settings("set_buffer_timeout").buffer_timeout(timeout_millis)
         return self
 
     def start_new_chain(self: S) -> S:
-        """The operator is not chained to the one before, but later ones may be chained to it."""
+        """Starts a new chain with this operator: it is not chained to its predecessor, but successors may be chained to
+        it.
+        """
         self._settings("start_new_chain").start_new_chain()
         return self
 
     def disable_chaining(self: S) -> S:
-        """The operator runs in a task of its own."""
+        """Runs the operator in a task of its own."""
         self._settings("disable_chaining").disable_chaining()
         return self
 
     def slot_sharing_group(self: S, slot_sharing_group: str | SlotSharingGroup) -> S:
-        """The group whose slots the operator's subtasks share.
+        """Sets the slot sharing group of the operator's subtasks.
 
         Example::
 
@@ -174,36 +175,36 @@ class DataStream(Generic[T_co]):
         return self
 
     def set_description(self: S, description: str) -> S:
-        """A longer text than the name, for plans: `stream.map(f).set_description("euro to dollar")`."""
+        """Sets a description for plans, longer than the name: `stream.map(f).set_description("euro to dollar")`."""
         self._settings("set_description").description(description)
         return self
 
     def get_type(self) -> TypeInformation:
-        """The declared type of the records; `Types.PICKLED_BYTE_ARRAY()` where none is declared."""
+        """Returns the declared type of the records; `Types.PICKLED_BYTE_ARRAY()` if none is declared."""
         return self._transformation.output_type or Types.PICKLED_BYTE_ARRAY()
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """The environment that the stream belongs to."""
+        """Returns the environment that the stream belongs to."""
         return self._env
 
     def get_execution_config(self) -> ExecutionConfig:
-        """The settings of the environment: `stream.get_execution_config().get_parallelism()`."""
+        """Returns the settings of the environment: `stream.get_execution_config().get_parallelism()`."""
         return self._env.get_config()
 
     # --- record by record ---
 
     def map(self, func: Mapper[T_co, R], output_type: OutputType = None) -> DataStream[R]:
-        """One result for each record: `stream.map(lambda x: x * 2, output_type=Types.LONG())`.
+        """Maps each record to one result: `stream.map(lambda x: x * 2, output_type=Types.LONG())`.
 
-        Declare the type where the records go on to another system or are shown; without it they are any
-        Python object.
+        Declare the type where records leave for another system or are printed; without it they may be any Python
+        object.
         """
         function = checked_function("map", func, MapFunction)
         declared = declared_output_type("map", output_type)
         return self._transform("Map", element_operator("map", function, self._keyed), declared)
 
     def flat_map(self, func: FlatMapper[T_co, R], output_type: OutputType = None) -> DataStream[R]:
-        """Any number of results for each record.
+        """Maps each record to any number of results.
 
         Example::
 
@@ -214,14 +215,14 @@ class DataStream(Generic[T_co]):
         return self._transform("Flat Map", element_operator("flat_map", function, self._keyed), declared)
 
     def filter(self, func: Callable[[T_co], bool] | FilterFunction[T_co]) -> DataStream[T_co]:
-        """Keeps the records for which the function is true: `stream.filter(lambda x: x > 0)`."""
+        """Keeps the records for which the function returns true: `stream.filter(lambda x: x > 0)`."""
         function = checked_function("filter", func, FilterFunction)
         return self._transform(
             "Filter", element_operator("filter", function, self._keyed), self._transformation.output_type
         )
 
     def process(self, func: ProcessFunction[T_co, R], output_type: OutputType = None) -> DataStream[R]:
-        """Any number of results for each record, also to side outputs.
+        """Maps each record to any number of results, with access to time and side outputs.
 
         Example::
 
@@ -229,8 +230,8 @@ class DataStream(Generic[T_co]):
         """
         if isinstance(func, KeyedProcessFunction):
             raise TypeError(
-                f"process: {type(func).__name__} is a KeyedProcessFunction, and this stream has no keys: "
-                "call key_by() before, or use a ProcessFunction"
+                f"process: {type(func).__name__} is a KeyedProcessFunction, but this stream is not keyed: call "
+                "key_by() first, or use a ProcessFunction"
             )
         if not isinstance(func, ProcessFunction):
             raise TypeError(f"process: expected a ProcessFunction, got {func!r}")
@@ -238,11 +239,12 @@ class DataStream(Generic[T_co]):
         return self._transform("Process", ProcessOperator(func, False), declared)
 
     def project(self, *field_indexes: int) -> DataStream[tuple[Any, ...]]:
-        """Keeps some fields of tuples, in the given order: `stream.project(2, 0)`."""
+        """Selects fields of tuples, in the given order: `stream.project(2, 0)`."""
         declared = self._transformation.output_type
         if not isinstance(declared, TupleTypeInfo):
             raise InvalidProgramException(
-                f"project: only a stream of declared tuples has fields to choose from, this is one of {self.get_type()}"
+                "project: only a stream declared as tuples has fields to select, this one is declared as "
+                f"{self.get_type()}"
             )
         types = declared.get_field_types()
         if not field_indexes:
@@ -258,7 +260,7 @@ class DataStream(Generic[T_co]):
         )
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T_co]:
-        """Gives records timestamps and the stream watermarks.
+        """Assigns timestamps to records and generates watermarks.
 
         Example::
 
@@ -278,7 +280,7 @@ class DataStream(Generic[T_co]):
     # --- several streams ---
 
     def union(self, *streams: DataStream[T_co]) -> DataStream[T_co]:
-        """This stream and others of the same type as one: `left.union(right, third)`."""
+        """Merges this stream with others of the same type: `left.union(right, third)`."""
         for stream in streams:
             if not isinstance(stream, DataStream):
                 raise TypeError(f"union: expected a DataStream, got {stream!r}")
@@ -298,7 +300,7 @@ class DataStream(Generic[T_co]):
     def connect(
         self, ds: DataStream[B] | BroadcastStream[B]
     ) -> ConnectedStreams[T_co, B] | BroadcastConnectedStream[T_co, B]:
-        """This stream and another, of any type, for functions with two inputs: `orders.connect(payments)`."""
+        """Connects this stream with another, of any type, for functions with two inputs: `orders.connect(payments)`."""
         if isinstance(ds, BroadcastStream):
             self._same_environment("connect", ds.input_stream)
             return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
@@ -308,15 +310,15 @@ class DataStream(Generic[T_co]):
         return ConnectedStreams(self, ds)
 
     def join(self, other_stream: DataStream[B]) -> JoinedStreams[T_co, B]:
-        """Pairs of records of this stream and another, by key and window: `orders.join(prices).where(...)`."""
+        """Joins this stream with another by key and window: `orders.join(prices).where(...)`."""
         return JoinedStreams(self, other_stream)
 
     def co_group(self, other_stream: DataStream[B]) -> CoGroupedStreams[T_co, B]:
-        """Records of this stream and another together, by key and window: `orders.co_group(payments).where(...)`."""
+        """Groups the records of this stream and another by key and window: `orders.co_group(payments).where(...)`."""
         return CoGroupedStreams(self, other_stream)
 
     def get_side_output(self, output_tag: OutputTag[T]) -> DataStream[T]:
-        """The records that the operator wrote to a side output: `main.get_side_output(OutputTag("late"))`."""
+        """Returns the stream of a side output of this operator: `main.get_side_output(OutputTag("late"))`."""
         if not isinstance(output_tag, OutputTag):
             raise TypeError(f"get_side_output: expected an OutputTag, got {output_tag!r}")
         self._settings("get_side_output")
@@ -326,7 +328,7 @@ class DataStream(Generic[T_co]):
     # --- partitioning ---
 
     def key_by(self, key_selector: Selector[T_co, K], key_type: TypeInformation | None = None) -> KeyedStream[T_co, K]:
-        """Records with equal keys go to the same subtask, and functions have state of the key.
+        """Partitions the stream by key: records with equal keys go to the same subtask, and functions have keyed state.
 
         Example::
 
@@ -340,19 +342,19 @@ class DataStream(Generic[T_co]):
         return KeyedStream(self._env, partitioned, self)
 
     def shuffle(self) -> DataStream[T_co]:
-        """Records go to subtasks at random: `stream.shuffle().map(f)`."""
+        """Distributes records to random subtasks: `stream.shuffle().map(f)`."""
         return self._partition(ShufflePartitioner())
 
     def rebalance(self) -> DataStream[T_co]:
-        """Records go to all subtasks in turn: `stream.rebalance().map(f)`."""
+        """Distributes records round-robin over all subtasks: `stream.rebalance().map(f)`."""
         return self._partition(RebalancePartitioner())
 
     def rescale(self) -> DataStream[T_co]:
-        """Records go to a few near subtasks in turn: `stream.rescale().map(f)`."""
+        """Distributes records round-robin over a subset of nearby subtasks: `stream.rescale().map(f)`."""
         return self._partition(RescalePartitioner())
 
     def forward(self) -> DataStream[T_co]:
-        """Records stay in the subtask of the same index, which needs equal parallelism.
+        """Keeps records in the subtask of the same index, which requires equal parallelism.
 
         Example::
 
@@ -361,7 +363,7 @@ class DataStream(Generic[T_co]):
         return self._partition(ForwardPartitioner())
 
     def global_(self) -> DataStream[T_co]:
-        """All records go to the first subtask: `stream.global_().map(f)`."""
+        """Sends all records to the first subtask: `stream.global_().map(f)`."""
         return self._partition(GlobalPartitioner())
 
     @overload
@@ -377,7 +379,7 @@ class DataStream(Generic[T_co]):
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
     ) -> DataStream[T_co] | BroadcastStream[T_co]:
-        """Every record goes to every subtask; with descriptors, for broadcast state.
+        """Sends every record to every subtask; with descriptors, for use with broadcast state.
 
         Example::
 
@@ -397,7 +399,7 @@ class DataStream(Generic[T_co]):
         partitioner: Callable[[Any, int], int] | Partitioner,
         key_selector: Selector[T_co, object],
     ) -> DataStream[T_co]:
-        """The partitioner says which subtask a key goes to.
+        """Distributes records by key with a user-defined partitioner.
 
         Example::
 
@@ -410,10 +412,9 @@ class DataStream(Generic[T_co]):
     # --- sinks ---
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Writes each record on the driver's standard output: `stream.print("results")`.
+        """Prints each record to the driver's standard output: `stream.print("results")`.
 
-        A line is `results:2> (a,1)`: the identifier and the number of the subtask, where there are several,
-        come first.
+        A line is `results:2> (a,1)`: the identifier, then the number of the subtask if there are several.
         """
         if sink_identifier is not None and not isinstance(sink_identifier, str):
             raise TypeError(f"print: sink_identifier must be a string, got {sink_identifier!r}")
@@ -423,7 +424,7 @@ class DataStream(Generic[T_co]):
     def add_sink(
         self, sink_func: SinkFunction[T_co] | TwoPhaseCommitSinkFunction[T_co, Any] | Callable[[T_co], object]
     ) -> DataStreamSink:
-        """Gives each record to a sink function written in Python: `stream.add_sink(Append())`."""
+        """Passes each record to a sink function written in Python: `stream.add_sink(Append())`."""
         if isinstance(sink_func, SinkFunction):
             create_operator = getattr(sink_func, "create_operator", None)
             if create_operator is not None:
@@ -454,7 +455,7 @@ class DataStream(Generic[T_co]):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator[T_co] | list[T_co]:
-        """Runs the job, and gives the records of this stream: an iterator, or a list of at most `limit`.
+        """Runs the job and returns the records of this stream: an iterator, or a list of at most `limit` records.
 
         Example::
 
@@ -466,7 +467,7 @@ class DataStream(Generic[T_co]):
         collector_id = uuid.uuid4().hex
         sink = self._sink("Data stream collect sink", CollectOperator(collector_id))
         if isinstance(self._transformation, PhysicalTransformation):
-            # As parallel as what it collects from: then it is chained to that, and nothing is exchanged.
+            # The collector takes its input's parallelism, so that both are chained and nothing is exchanged.
             sink._transformation.parallelism = self._transformation.parallelism
         client = self._env.execute_async(job_execution_name or "DataStream Collect")
         results: CloseableIterator[T_co] = CloseableIterator(client, collector_id)
@@ -478,7 +479,7 @@ class DataStream(Generic[T_co]):
     # --- windows ---
 
     def window_all(self, window_assigner: WindowAssigner[Any, V]) -> AllWindowedStream[T_co, V]:
-        """Windows over all records of the stream, in one subtask.
+        """Groups all records of the stream into windows, in one subtask.
 
         Example::
 
@@ -489,18 +490,18 @@ class DataStream(Generic[T_co]):
     def time_window_all(
         self, size: Time | Duration, slide: Time | Duration | None = None
     ) -> AllWindowedStream[T_co, TimeWindow]:
-        """As `KeyedStream.time_window`, over all records: `stream.time_window_all(Time.minutes(1))`."""
+        """`KeyedStream.time_window` over all records: `stream.time_window_all(Time.minutes(1))`."""
         return self.window_all(time_windows(self._env, size, slide))
 
     def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream[T_co, CountWindow]:
-        """As `KeyedStream.count_window`, over all records: `stream.count_window_all(100)`."""
+        """`KeyedStream.count_window` over all records: `stream.count_window_all(100)`."""
         return self.window_all(count_windows(size, slide))
 
     # --- not yet ---
 
     def cache(self) -> NoReturn:
-        """Keeps the stream's records for later jobs. Not part of this version."""
-        raise NotImplementedError("cache: cached streams are not part of this version")
+        """Not supported in this version: caching a stream for later jobs."""
+        raise NotImplementedError("cache: cached streams are not supported in this version")
 
     # --- recording ---
 
@@ -518,11 +519,11 @@ class DataStream(Generic[T_co]):
         return DataStream(self._env, PartitionTransformation(self._transformation, partitioner))
 
     def _settings(self, method: str) -> OperatorSettings:
-        """The settings of the operator that makes this stream; a partitioning or union is no operator."""
+        """Returns the settings of the operator that produces this stream; raises for a partitioning or union."""
         if not isinstance(self._transformation, PhysicalTransformation):
             raise InvalidProgramException(
-                f"{method}() is for operators, and this stream is a {_virtual_name(self._transformation)}: "
-                "call it on the operator before or after"
+                f"{method}() applies to operators, but this stream is a {_virtual_name(self._transformation)}: call "
+                "it on the operator before or after it"
             )
         return OperatorSettings(self._env, self._transformation)
 
@@ -532,7 +533,7 @@ class DataStream(Generic[T_co]):
 
 
 class _OneField:
-    """A tuple of one field."""
+    """Selects one field as a tuple of one."""
 
     def __init__(self, index: int) -> None:
         self._index = index
@@ -547,7 +548,7 @@ def _virtual_name(transformation: Transformation) -> str:
     return "union" if isinstance(transformation, UnionTransformation) else "side output"
 
 
-# At the end, since these need the class above: they make the one module that PyFlink has of all streams.
+# Imported last because they need the classes above: PyFlink has all streams in this one module.
 from flintstream.datastream.connected_streams import (  # noqa: E402
     BroadcastConnectedStream,
     BroadcastStream,

@@ -1,6 +1,6 @@
-"""EnvironmentSettings: the half of the environment that keeps what a program sets.
+"""EnvironmentSettings: the configuration half of the environment.
 
-Whatever Flink has a configuration key for lives in the configuration, so that a method and a key are one
+Every setting for which Flink has a configuration key is stored under that key, so that a method and its key are one
 setting.
 """
 
@@ -45,7 +45,7 @@ _DEFAULT_BUFFER_TIMEOUT = 100
 
 
 class EnvironmentSettings:
-    """What a program sets for all its operators and for its jobs."""
+    """The settings of a program, for all its operators and jobs."""
 
     _default_local_parallelism: int | None = None
 
@@ -64,24 +64,24 @@ class EnvironmentSettings:
     # --- configuration ---
 
     def get_config(self) -> ExecutionConfig:
-        """The settings of the program: `env.get_config().set_auto_watermark_interval(50)`."""
+        """Returns the execution settings of the program: `env.get_config().set_auto_watermark_interval(50)`."""
         return self._execution_config
 
     def configure(self, configuration: Configuration) -> None:
-        """Takes over all settings of a configuration: `env.configure(Configuration.from_dict({...}))`."""
+        """Applies all settings of a configuration: `env.configure(Configuration.from_dict({...}))`."""
         if not isinstance(configuration, Configuration):
             raise TypeError(f"configure: expected a Configuration, got {configuration!r}")
         check_keys(configuration.key_set())
         self._configuration.add_all(configuration)
 
     def get_configuration(self) -> Configuration:
-        """A copy of all settings by key."""
+        """Returns a copy of all settings, by key."""
         return Configuration(self._configuration)
 
     # --- parallelism ---
 
     def set_parallelism(self: E, parallelism: int) -> E:
-        """How many subtasks an operator has that does not say otherwise; -1 for the number of cores.
+        """Sets the default number of subtasks per operator; -1 for the number of cores.
 
         Example::
 
@@ -96,25 +96,25 @@ class EnvironmentSettings:
         return self
 
     def get_parallelism(self) -> int:
-        """How many subtasks an operator has that does not say otherwise."""
+        """Returns the default number of subtasks per operator."""
         configured = self._execution_config.get_parallelism()
         return self._default_parallelism() if configured == ExecutionConfig.PARALLELISM_DEFAULT else configured
 
     def set_max_parallelism(self: E, max_parallelism: int) -> E:
-        """The number of key groups, and so the upper bound for rescaling: `env.set_max_parallelism(256)`."""
+        """Sets the number of key groups, which is the upper bound for rescaling: `env.set_max_parallelism(256)`."""
         self._execution_config.set_max_parallelism(max_parallelism)
         return self
 
     def get_max_parallelism(self) -> int:
-        """The number of key groups; -1 if it is not set."""
+        """Returns the number of key groups; -1 if not set."""
         return self._execution_config.get_max_parallelism()
 
     def get_default_local_parallelism(self) -> int:
-        """The parallelism on a local Spark master where none is set: what was set, else the number of cores."""
+        """Returns the default parallelism on a local Spark master: the value set, else the number of cores."""
         return self._default_local_parallelism or os.cpu_count() or 1
 
     def set_default_local_parallelism(self, parallelism: int) -> None:
-        """The parallelism on a local Spark master where none is set, for all environments of the program."""
+        """Sets the default parallelism on a local Spark master, for all environments of the program."""
         if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
             raise ValueError(f"set_default_local_parallelism: expected an integer of at least 1, got {parallelism!r}")
         EnvironmentSettings._default_local_parallelism = parallelism
@@ -128,7 +128,7 @@ class EnvironmentSettings:
         return (os.cpu_count() or 1) if cores == "*" else max(int(cores), 1)
 
     def _spark_master(self) -> str:
-        """The master that the job will run on: that of a Spark that runs already, else the configured one."""
+        """Returns the Spark master of the job: that of a running Spark context, else the configured one."""
         context = running_spark()
         if context is not None:
             return str(context.master)
@@ -137,7 +137,7 @@ class EnvironmentSettings:
     # --- how operators run ---
 
     def set_runtime_mode(self: E, execution_mode: RuntimeExecutionMode) -> E:
-        """As a stream or as a batch: `env.set_runtime_mode(RuntimeExecutionMode.BATCH)`."""
+        """Sets whether jobs run in streaming or in batch mode: `env.set_runtime_mode(RuntimeExecutionMode.BATCH)`."""
         if not isinstance(execution_mode, RuntimeExecutionMode):
             raise TypeError(f"set_runtime_mode: expected one of RuntimeExecutionMode, got {execution_mode!r}")
         self._configuration.set_string(_RUNTIME_MODE, execution_mode.name)
@@ -147,7 +147,7 @@ class EnvironmentSettings:
         return self._choice(_RUNTIME_MODE, RuntimeExecutionMode.STREAMING)
 
     def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
-        """Which time `time_window` means, for programs that still use it: event time unless set.
+        """Sets which time `time_window` refers to, for programs that still use it; event time by default.
 
         As in Flink, processing time turns periodic watermarks off, and event time sets their interval to 200 ms.
         """
@@ -157,23 +157,23 @@ class EnvironmentSettings:
             )
         if characteristic is TimeCharacteristic.IngestionTime:
             raise NotImplementedError(
-                "set_stream_time_characteristic: sources do not stamp records with the time at which they come in: give "
-                "the stream a WatermarkStrategy whose timestamp assigner reads the clock"
+                "set_stream_time_characteristic: ingestion time is not supported: give the stream a "
+                "WatermarkStrategy whose timestamp assigner reads the clock"
             )
         by_event = characteristic is TimeCharacteristic.EventTime
         self._execution_config.set_auto_watermark_interval(200 if by_event else 0)
         self._configuration.set_string(_TIME_CHARACTERISTIC, characteristic.name)
 
     def get_stream_time_characteristic(self) -> TimeCharacteristic:
-        """Which time `time_window` means."""
+        """Returns which time `time_window` refers to."""
         return self._choice(_TIME_CHARACTERISTIC, TimeCharacteristic.EventTime)
 
     def _choice(self, key: str, default: _Choice) -> _Choice:
-        """The setting of a key whose values are the members of an Enum."""
+        """Returns the setting of a key whose values are the members of an Enum."""
         return parse_enum(type(default), self._configuration.get_string(key, None) or default.name, key)
 
     def set_buffer_timeout(self: E, timeout_millis: int) -> E:
-        """How long records may wait in a block that is not full; -1 until it is full.
+        """Sets how long records may wait in a block that is not full, in milliseconds; -1 until it is full.
 
         Example::
 
@@ -187,27 +187,27 @@ class EnvironmentSettings:
         return self
 
     def get_buffer_timeout(self) -> int:
-        """How long records may wait in a block that is not full, in milliseconds; -1 until it is full."""
+        """Returns how long records may wait in a block that is not full, in milliseconds; -1 until it is full."""
         if not self._configuration.get_boolean(_BUFFER_TIMEOUT_ENABLED, True):
             return -1
         timeout = self._configuration.get_duration(_BUFFER_TIMEOUT, None)
         return _DEFAULT_BUFFER_TIMEOUT if timeout is None else timeout.to_millis()
 
     def disable_operator_chaining(self: E) -> E:
-        """Every operator runs in a task of its own: `env.disable_operator_chaining()`."""
+        """Runs every operator in a task of its own: `env.disable_operator_chaining()`."""
         self._configuration.set_boolean(_CHAINING, False)
         return self
 
     def is_chaining_enabled(self) -> bool:
-        """Whether operators are chained where possible."""
+        """Returns whether operators are chained where possible."""
         return bool(self._configuration.get_boolean(_CHAINING, True))
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
-        """Whether operators are chained that differ in their max parallelism."""
+        """Returns whether operators with different max parallelism may be chained."""
         return bool(self._configuration.get_boolean(_CHAINING_MAX_PARALLELISM, True))
 
     def register_slot_sharing_group(self: E, slot_sharing_group: SlotSharingGroup) -> E:
-        """The resources of a group, for operators that name it."""
+        """Registers the resources of a slot sharing group, for operators that refer to it by name."""
         if not isinstance(slot_sharing_group, SlotSharingGroup):
             raise TypeError(f"register_slot_sharing_group: expected a SlotSharingGroup, got {slot_sharing_group!r}")
         self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
@@ -216,7 +216,7 @@ class EnvironmentSettings:
     # --- checkpoints ---
 
     def get_checkpoint_config(self) -> CheckpointConfig:
-        """When and how checkpoints are taken.
+        """Returns the checkpoint settings.
 
         Example::
 
@@ -225,34 +225,34 @@ class EnvironmentSettings:
         return self._checkpoint_config
 
     def enable_checkpointing(self: E, interval: int, mode: CheckpointingMode | None = None) -> E:
-        """Takes a checkpoint every so many milliseconds: `env.enable_checkpointing(10_000)`."""
+        """Takes a checkpoint every `interval` milliseconds: `env.enable_checkpointing(10_000)`."""
         self._checkpoint_config.set_checkpoint_interval(interval)
         if mode is not None:
             self._checkpoint_config.set_checkpointing_mode(mode)
         return self
 
     def get_checkpoint_interval(self) -> int:
-        """How often a checkpoint is taken, in milliseconds; -1 if never."""
+        """Returns the interval between checkpoints in milliseconds; -1 if checkpointing is disabled."""
         return self._checkpoint_config.get_checkpoint_interval()
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """What checkpoints guarantee."""
+        """Returns the guarantee of checkpoints."""
         return self._checkpoint_config.get_checkpointing_mode()
 
     def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
-        """What checkpoints guarantee."""
+        """Returns the guarantee of checkpoints."""
         return self._checkpoint_config.get_checkpointing_mode()
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether unaligned checkpoints were asked for."""
+        """Returns whether unaligned checkpoints were requested."""
         return self._checkpoint_config.is_unaligned_checkpoints_enabled()
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Whether unaligned checkpoints were insisted on."""
+        """Returns whether unaligned checkpoints were forced."""
         return self._checkpoint_config.is_force_unaligned_checkpoints()
 
     def set_restart_strategy(self: E, restart_strategy_configuration: RestartStrategyConfiguration) -> E:
-        """What happens after a failure; the keys `restart-strategy.*` say the same.
+        """Sets how the job restarts after a failure; equivalent to the keys `restart-strategy.*`.
 
         Example::
 
@@ -262,11 +262,11 @@ class EnvironmentSettings:
         return self
 
     def get_restart_strategy(self) -> RestartStrategyConfiguration:
-        """What was set with `set_restart_strategy`."""
+        """Returns the strategy set with `set_restart_strategy`."""
         return self._execution_config.get_restart_strategy()
 
     def set_state_backend(self: E, state_backend: StateBackend) -> E:
-        """Where the state of running jobs lives; the keys `state.backend.*` say the same.
+        """Sets where the state of running jobs is kept; equivalent to the keys `state.backend.*`.
 
         Example::
 
@@ -280,25 +280,25 @@ class EnvironmentSettings:
         return self
 
     def get_state_backend(self) -> StateBackend | None:
-        """What was set with `set_state_backend`."""
+        """Returns the backend set with `set_state_backend`."""
         return self._state_backend
 
     @property
     def _state_in_memory(self) -> bool:
-        """Whether state must fit into memory, as it is set up to now."""
+        """Returns whether the current settings keep state in memory."""
         return self._configuration.get_string("state.backend.type", None) != "rocksdb"
 
     def enable_changelog_state_backend(self: E, enabled: bool) -> E:
-        """Kept for programs that call it: heap snapshots are incremental anyway."""
+        """Accepted for compatibility, without effect: heap snapshots are always incremental."""
         self._configuration.set_boolean(_CHANGELOG, bool(enabled))
         return self
 
     def is_changelog_state_backend_enabled(self) -> bool | None:
-        """What was set; None if nothing was."""
+        """Returns the value set; None if none was."""
         return self._configuration.get_boolean(_CHANGELOG, None)
 
     def set_default_savepoint_directory(self: E, directory: str) -> E:
-        """Where savepoints go that do not say otherwise.
+        """Sets the default directory for savepoints.
 
         Example::
 
@@ -308,53 +308,53 @@ class EnvironmentSettings:
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
-        """Where savepoints go that do not say otherwise."""
+        """Returns the default directory for savepoints."""
         return self._configuration.get_string(_SAVEPOINT_DIRECTORY, None)
 
     # --- what user code needs ---
 
     def add_python_file(self, file_path: str) -> None:
-        """A file, package or zip that functions import: `env.add_python_file("lib/parsing.py")`."""
+        """Adds a file, package or zip that functions import: `env.add_python_file("lib/parsing.py")`."""
         self._python_files.append(_path("add_python_file", file_path))
 
     def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
-        """A `requirements.txt` to install for functions, perhaps from a directory of packages."""
+        """Sets a `requirements.txt` to install for functions, optionally from a directory of packages."""
         self._python_requirements = (
             _path("set_python_requirements", requirements_file_path),
             None if requirements_cache_dir is None else _path("set_python_requirements", requirements_cache_dir),
         )
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
-        """An archive to unpack where functions run: `env.add_python_archive("model.zip", "model")`."""
+        """Adds an archive to unpack where functions run: `env.add_python_archive("model.zip", "model")`."""
         self._python_archives.append((_path("add_python_archive", archive_path), target_dir))
 
     def set_python_executable(self, python_exec: str) -> None:
-        """The Python that functions run with: `env.set_python_executable("/opt/venv/bin/python")`."""
+        """Sets the Python interpreter that runs functions: `env.set_python_executable("/opt/venv/bin/python")`."""
         self._python_executable = _path("set_python_executable", python_exec)
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
-        """A file for all subtasks, found with `runtime_context.get_distributed_cache().get_file(name)`."""
+        """Ships a file to all subtasks, which open it with `runtime_context.get_distributed_cache().get_file(name)`."""
         if not isinstance(name, str) or not name:
             raise ValueError(f"register_cached_file: name must be a non-empty string, got {name!r}")
         self._cached_files[name] = _path("register_cached_file", file_path)
 
     def add_jars(self, *jars_path: str) -> None:
-        """Kept for programs that call it: Flink's jars are not used, since connectors here are not Java."""
+        """Accepted for compatibility, without effect: connectors are not written in Java, so Flink's jars are not used."""
         _warn_of_jars("add_jars", jars_path)
 
     def add_classpaths(self, *classpaths: str) -> None:
-        """Kept for programs that call it: Flink's jars are not used, since connectors here are not Java."""
+        """Accepted for compatibility, without effect: connectors are not written in Java, so Flink's jars are not used."""
         _warn_of_jars("add_classpaths", classpaths)
 
 
 def running_spark() -> Any:
-    """The SparkContext of this process; None as long as there is none. Does not load PySpark."""
+    """Returns the SparkContext of this process, or None. Does not import PySpark."""
     context_class = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     return getattr(context_class, "_active_spark_context", None)
 
 
 def effective_configuration(given: Configuration | None) -> Configuration:
-    """The settings a new environment starts with: of the file, then of the command line, then of the program."""
+    """Returns the settings of a new environment: of the configuration file, then the command line, then the program."""
     configuration = load_configuration()
     configuration.add_all(Configuration.from_dict(_overrides()))
     if given is not None:

@@ -1,4 +1,4 @@
-"""Evictors: which records of a window a function gets, and which stay. Imported from `flintstream.datastream.window`."""
+"""Evictors, which remove records from a window. Imported from `flintstream.datastream.window`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Timed = tuple[Any, int]
 
 
 class Evictor(ABC, Generic[T, W]):
-    """Drops records of a window that fires, before or after its function sees them.
+    """Evicts records of a window that fires, before or after its function is called.
 
-    Both methods get the records as pairs of value and timestamp, in the order in which they came, and give back those that
-    stay in the window::
+    Both methods receive the records as pairs of value and timestamp, in order of arrival, and return those that stay in
+    the window::
 
         class DropOdd(Evictor):
             def evict_before(self, elements, size, window, ctx):
@@ -32,27 +32,27 @@ class Evictor(ABC, Generic[T, W]):
     """
 
     class EvictorContext(ABC):
-        """What an evictor may ask."""
+        """What an evictor can access."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """The clock of the slot, in milliseconds since 1970."""
+            """Returns the slot's clock, in milliseconds since 1970."""
 
         @abstractmethod
         def get_metric_group(self) -> MetricGroup:
-            """Where the evictor registers metrics."""
+            """Returns the group in which the evictor registers metrics."""
 
         @abstractmethod
         def get_current_watermark(self) -> int:
-            """The watermark that the operator has reached."""
+            """Returns the current watermark of the operator."""
 
     @abstractmethod
     def evict_before(self, elements: list[Timed], size: int, window: W, ctx: Evictor.EvictorContext) -> list[Timed]:
-        """The records that the function gets."""
+        """Returns the records passed to the function."""
 
     @abstractmethod
     def evict_after(self, elements: list[Timed], size: int, window: W, ctx: Evictor.EvictorContext) -> list[Timed]:
-        """The records that stay in the window for when it fires again."""
+        """Returns the records kept in the window for its next firing."""
 
 
 class _OneSided(Evictor[T, W]):
@@ -62,20 +62,20 @@ class _OneSided(Evictor[T, W]):
         self._after = do_evict_after
 
     def evict_before(self, elements: list[Timed], size: int, window: W, ctx: Evictor.EvictorContext) -> list[Timed]:
-        """The records that the function gets."""
+        """Returns the records passed to the function."""
         return elements if self._after else self._kept(elements)
 
     def evict_after(self, elements: list[Timed], size: int, window: W, ctx: Evictor.EvictorContext) -> list[Timed]:
-        """The records that stay in the window."""
+        """Returns the records kept in the window."""
         return self._kept(elements) if self._after else elements
 
     @abstractmethod
     def _kept(self, elements: list[Timed]) -> list[Timed]:
-        """Those that stay."""
+        """Returns the records that are not evicted."""
 
 
 class CountEvictor(_OneSided[T, W]):
-    """Keeps the last so many records.
+    """Keeps the last `max_count` records.
 
     >>> CountEvictor.of(2).evict_before([("a", 1), ("b", 2), ("c", 3)], 3, None, None)
     [('b', 2), ('c', 3)]
@@ -97,7 +97,7 @@ class CountEvictor(_OneSided[T, W]):
 
 
 class TimeEvictor(_OneSided[T, W]):
-    """Keeps the records whose timestamp is less than so much behind the greatest.
+    """Keeps the records whose timestamp is less than a given time behind the greatest.
 
     >>> TimeEvictor.of(Time.seconds(1)).evict_before([("a", 0), ("b", 1500), ("c", 2000)], 3, None, None)
     [('b', 1500), ('c', 2000)]

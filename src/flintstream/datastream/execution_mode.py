@@ -1,4 +1,4 @@
-"""RuntimeExecutionMode: whether a program runs as a stream or as a batch."""
+"""RuntimeExecutionMode: whether a program runs in streaming or in batch mode."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ __all__ = ["RuntimeExecutionMode"]
 
 
 class RuntimeExecutionMode(Enum):
-    """How a program is run; set with `env.set_runtime_mode` or `execution.runtime-mode`.
+    """The execution mode of a program; set with `env.set_runtime_mode` or `execution.runtime-mode`.
 
     >>> [mode.name for mode in RuntimeExecutionMode]
     ['STREAMING', 'BATCH', 'AUTOMATIC']
     """
 
     STREAMING = 0
-    """Results as the records come, also where the input ends."""
+    """Emits results as records arrive, even for bounded input."""
     BATCH = 1
-    """Results at the end of the input; all sources must be bounded."""
+    """Emits results at the end of the input; all sources must be bounded."""
     AUTOMATIC = 2
     """BATCH if all sources are bounded, else STREAMING."""

@@ -1,4 +1,4 @@
-"""All user functions in one place, as in PyFlink.
+"""All user functions in one module, as in PyFlink.
 
 Example::
 

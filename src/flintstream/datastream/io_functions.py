@@ -1,6 +1,6 @@
-"""Sources and sinks that a user writes in Python as functions.
+"""Source and sink functions written in Python.
 
-PyFlink's `SourceFunction` and `SinkFunction` wrap Java objects; here they are classes to inherit from. All
+PyFlink's `SourceFunction` and `SinkFunction` wrap Java objects; here they are base classes. All
 are imported
 from `flintstream.datastream.functions`.
 """
@@ -16,8 +16,7 @@ from flintstream.datastream.basic_functions import Function
 
 
 class JavaFunctionWrapper:
-    """What PyFlink wraps Java functions in; Flintstream has no JVM of Flink, so it cannot be made from a Java
-    object."""
+    """PyFlink's wrapper of Java functions; Flintstream has no Flink JVM, so it cannot be created from a Java object."""
 
     def __init__(self, j_function: Any) -> None:
         java_only(
@@ -26,12 +25,12 @@ class JavaFunctionWrapper:
         )
 
     def get_java_function(self) -> NoReturn:
-        """Not available: there is no Java function."""
+        """Not supported: there is no Java function."""
         java_only(f"{type(self).__name__}.get_java_function()", "Pass the function object itself.")
 
 
 class SourceContext(Protocol[IN]):
-    """What `SourceFunction.run` is given to emit records and watermarks."""
+    """Emits records and watermarks; passed to `SourceFunction.run`."""
 
     def collect(self, element: IN) -> None:
         """Emits a record without a timestamp."""
@@ -43,14 +42,14 @@ class SourceContext(Protocol[IN]):
         """Emits a watermark: milliseconds, or a `Watermark`."""
 
     def mark_as_temporarily_idle(self) -> None:
-        """Says that nothing will come for a while, so that watermarks go on without this source."""
+        """Marks the source as idle, so that watermarks advance without it until it emits again."""
 
     def get_checkpoint_lock(self) -> Any:
-        """The lock to hold while emitting and changing the function's own state together."""
+        """Returns the lock to hold while emitting a record and updating the function's state together."""
 
 
 class SourceFunction(JavaFunctionWrapper, Generic[T_co]):
-    """A source in Python, with one subtask: `run` emits records until it is done or cancelled.
+    """A source written in Python, with one subtask: `run` emits records until it returns or is cancelled.
 
         class Numbers(SourceFunction):
             def run(self, ctx):
@@ -64,7 +63,7 @@ class SourceFunction(JavaFunctionWrapper, Generic[T_co]):
             def cancel(self):
                 self.running = False
 
-    `run` has a thread of its own, `cancel` is called from another one.
+    `run` has its own thread; `cancel` is called from another one.
     """
 
     def __init__(self, source_func: Any = None) -> None:
@@ -76,7 +75,7 @@ class SourceFunction(JavaFunctionWrapper, Generic[T_co]):
         raise NotImplementedError(f"{type(self).__name__} does not define run(self, ctx)")
 
     def cancel(self) -> None:
-        """Asks `run` to return soon. `collect` also ends `run` after a cancel."""
+        """Asks `run` to return soon. After a cancel, `collect` also ends `run`."""
 
 
 class RichSourceFunction(SourceFunction[T_co], Function):
@@ -84,7 +83,7 @@ class RichSourceFunction(SourceFunction[T_co], Function):
 
 
 class ParallelSourceFunction(SourceFunction[T_co]):
-    """A `SourceFunction` that runs in as many subtasks as the operator's parallelism says."""
+    """A `SourceFunction` with as many subtasks as the operator's parallelism."""
 
 
 class RichParallelSourceFunction(ParallelSourceFunction[T_co], RichSourceFunction[T_co]):
@@ -92,7 +91,7 @@ class RichParallelSourceFunction(ParallelSourceFunction[T_co], RichSourceFunctio
 
 
 class SinkFunction(JavaFunctionWrapper, Generic[IN]):
-    """A sink in Python: `invoke` is called with each record.
+    """A sink written in Python: `invoke` is called with each record.
 
     Example::
 
@@ -103,27 +102,27 @@ class SinkFunction(JavaFunctionWrapper, Generic[IN]):
     """
 
     class Context(Protocol):
-        """Tells about the record at hand; valid only during the call."""
+        """Information about the current record; valid only during the call."""
 
         def timestamp(self) -> int | None:
-            """The record's timestamp in milliseconds; None if it has none."""
+            """Returns the record's timestamp in milliseconds; None if it has none."""
 
         def current_watermark(self) -> int:
-            """The watermark that the sink has reached."""
+            """Returns the current watermark of the sink."""
 
         def current_processing_time(self) -> int:
-            """The clock of the slot, in milliseconds since 1970."""
+            """Returns the slot's clock, in milliseconds since 1970."""
 
     def __init__(self, sink_func: Any = None) -> None:
         if sink_func is not None:
             super().__init__(sink_func)
 
     def invoke(self, value: IN, context: SinkFunction.Context) -> None:
-        """Takes a record; `invoke(self, value)` without the context is fine too."""
+        """Writes a record; the `context` parameter may be omitted: `invoke(self, value)`."""
         raise NotImplementedError(f"{type(self).__name__} does not define invoke(self, value, context)")
 
     def finish(self) -> None:
-        """Called at the end of bounded input, before `close`: write what is left."""
+        """Called at the end of bounded input, before `close`: flush buffered records."""
 
 
 class RichSinkFunction(SinkFunction[IN], Function):
@@ -131,7 +130,7 @@ class RichSinkFunction(SinkFunction[IN], Function):
 
 
 def declared_type(source: Any) -> TypeInformation | None:
-    """The type that a source says it produces, by `get_produced_type()`; None if it says none."""
+    """Returns the type that a source declares by `get_produced_type()`; None if it declares none."""
     getter = getattr(source, "get_produced_type", None)
     produced = getter() if callable(getter) else None
     return produced if isinstance(produced, TypeInformation) else None

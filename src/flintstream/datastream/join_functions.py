@@ -1,4 +1,4 @@
-"""The functions that join two streams: pair by pair, group by group, or by the time between two records.
+"""Functions that join two streams: by pair, by group, or by the time between two records.
 
 All are imported from `flintstream.datastream.functions`.
 """
@@ -16,7 +16,7 @@ from flintstream.runtime.operators.interval_join import JoinContext
 
 
 class JoinFunction(Function, Generic[IN1, IN2, OUT]):
-    """One result for each pair of records with the same key and window.
+    """Returns one result for each pair of records with the same key and window.
 
     Example::
 
@@ -27,11 +27,11 @@ class JoinFunction(Function, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def join(self, first: IN1, second: IN2) -> OUT:
-        """The result for a record of the first stream and one of the second."""
+        """Returns the result for a record of the first stream and one of the second."""
 
 
 class FlatJoinFunction(Function, Generic[IN1, IN2, OUT]):
-    """Any number of results for each pair of records with the same key and window.
+    """Returns any number of results for each pair of records with the same key and window.
 
     Example::
 
@@ -43,11 +43,11 @@ class FlatJoinFunction(Function, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def join(self, first: IN1, second: IN2) -> Iterable[OUT] | None:
-        """The results for a pair: a generator, any iterable, or None for none."""
+        """Returns the results for a pair: a generator, any iterable, or None for none."""
 
 
 class CoGroupFunction(Function, Generic[IN1, IN2, OUT]):
-    """Called once for each key and window, with the records of both streams; those of one may be missing.
+    """Called once for each key and window, with the records of both streams; one of the two may be empty.
 
     Example::
 
@@ -59,13 +59,13 @@ class CoGroupFunction(Function, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def co_group(self, first: Iterable[IN1], second: Iterable[IN2]) -> Iterable[OUT] | None:
-        """The results for a key and window: a generator, any iterable, or None for none."""
+        """Returns the results for a key and window: a generator, any iterable, or None for none."""
 
 
 class ProcessJoinFunction(Function, Generic[IN1, IN2, OUT]):
-    """Called for each pair of records that an interval join finds.
+    """Called for each pair of records matched by an interval join.
 
-    What it gives goes to the main output or, as `(tag, value)`, to a side output, with the greater timestamp of the two.
+    Results go to the main output or, as `(tag, value)`, to a side output, with the greater timestamp of the two.
 
     Example::
 
@@ -75,24 +75,24 @@ class ProcessJoinFunction(Function, Generic[IN1, IN2, OUT]):
     """
 
     class Context(ABC):
-        """Tells about the pair at hand; valid only during the call."""
+        """Information about the current pair; valid only during the call."""
 
         @abstractmethod
         def get_left_timestamp(self) -> int:
-            """The timestamp of the left record, in milliseconds."""
+            """Returns the timestamp of the left record, in milliseconds."""
 
         @abstractmethod
         def get_right_timestamp(self) -> int:
-            """The timestamp of the right record, in milliseconds."""
+            """Returns the timestamp of the right record, in milliseconds."""
 
         @abstractmethod
         def get_timestamp(self) -> int:
-            """The greater of the two: the timestamp of the results."""
+            """Returns the greater of the two timestamps, which is that of the results."""
 
     @abstractmethod
     def process_element(self, left: IN1, right: IN2, ctx: ProcessJoinFunction.Context) -> Results[OUT]:
-        """The results for a pair: a generator, any iterable, or None for none."""
+        """Returns the results for a pair: a generator, any iterable, or None for none."""
 
 
-# The runtime does not import this layer: its own context stands for this one.
+# The runtime does not import this layer, so its context is registered as a subclass.
 ProcessJoinFunction.Context.register(JoinContext)

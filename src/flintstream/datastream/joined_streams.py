@@ -1,4 +1,4 @@
-"""Streams that are joined: by window (join, co_group), or by the time between two records (interval_join).
+"""Joins of two streams: by window (join, co_group), or by the time between two records (interval_join).
 
 Imported from `flintstream.datastream`.
 """
@@ -50,7 +50,7 @@ _Self = TypeVar("_Self", bound="_JoinWindows")
 
 
 class JoinedStreams(Generic[A_co, B_co]):
-    """Two streams whose records are paired by key and window: `orders.join(prices)`.
+    """Two streams whose records are joined by key and window: `orders.join(prices)`.
 
     Example::
 
@@ -65,7 +65,7 @@ class JoinedStreams(Generic[A_co, B_co]):
     def where(
         self, key_selector: Selector[A_co, K], key_type: TypeInformation | None = None
     ) -> Where[JoinedWindows[A_co, B_co], B_co, K]:
-        """The key of a record of the first stream: `.where(lambda order: order.item)`."""
+        """Sets the key of the first stream: `.where(lambda order: order.item)`."""
         return Where(self._streams, key_selector, key_type, JoinedWindows)
 
 
@@ -85,12 +85,12 @@ class CoGroupedStreams(Generic[A_co, B_co]):
     def where(
         self, key_selector: Selector[A_co, K], key_type: TypeInformation | None = None
     ) -> Where[CoGroupedWindows[A_co, B_co], B_co, K]:
-        """The key of a record of the first stream: `.where(lambda order: order.number)`."""
+        """Sets the key of the first stream: `.where(lambda order: order.number)`."""
         return Where(self._streams, key_selector, key_type, CoGroupedWindows)
 
 
 class Where(Generic[_W, B, K]):
-    """Two streams with a key for the first; `equal_to` says the key for the second."""
+    """Two streams with the key of the first; `equal_to` sets the key of the second."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Where(Generic[_W, B, K]):
         self._windows = windows
 
     def equal_to(self, key_selector: Selector[B, K], key_type: TypeInformation | None = None) -> EqualTo[_W]:
-        """The key of a record of the second stream: `.equal_to(lambda payment: payment.order)`."""
+        """Sets the key of the second stream: `.equal_to(lambda payment: payment.order)`."""
         selector = checked_function("equal_to", key_selector, KeySelector)
         declared = _checked_key_type("equal_to", key_type)
         _same_key_types("equal_to", self._key_type, declared)
@@ -113,7 +113,7 @@ class Where(Generic[_W, B, K]):
 
 
 class EqualTo(Generic[_W]):
-    """Two streams with a key for each; `window` says which records meet."""
+    """Two streams with both keys; `window` sets the windows."""
 
     def __init__(
         self,
@@ -128,10 +128,10 @@ class EqualTo(Generic[_W]):
         self._windows = windows
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> _W:
-        """The windows: `.window(TumblingEventTimeWindows.of(Time.minutes(1)))`.
+        """Sets the windows: `.window(TumblingEventTimeWindows.of(Time.minutes(1)))`.
 
-        An assigner, trigger or evictor that looks at records sees pairs: `(0, record)` for one of the first stream,
-        `(1, record)` for one of the second.
+        Assigners, triggers and evictors receive tagged records: `(0, record)` from the first stream, `(1, record)` from
+        the second.
         """
         if not isinstance(window_assigner, WindowAssigner):
             raise TypeError(f"window: expected a WindowAssigner, got {window_assigner!r}")
@@ -142,70 +142,73 @@ class EqualTo(Generic[_W]):
 
 
 class _JoinWindows:
-    """What the windows of both kinds of joins share."""
+    """The part shared by join and co_group windows."""
 
     def __init__(self, windows: _TaggedWindows) -> None:
         self._windows = windows
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """The environment that the streams belong to."""
+        """Returns the environment that the streams belong to."""
         return self._windows.get_execution_environment()
 
     def trigger(self: _Self, trigger: Trigger[Any, Any]) -> _Self:
-        """When a window's results are emitted, in place of the assigner's default: `.trigger(CountTrigger.of(10))`."""
+        """Sets when a window fires, instead of the assigner's default trigger: `.trigger(CountTrigger.of(10))`."""
         self._windows.trigger(trigger)
         return self
 
     def evictor(self: _Self, evictor: Evictor[Any, Any]) -> _Self:
-        """Which records of a window that fires are joined: `.evictor(CountEvictor.of(10))` for the last ten of both."""
+        """Sets which records are evicted from a window that fires: `.evictor(CountEvictor.of(10))` keeps the last ten
+        of both streams.
+        """
         self._windows.evictor(evictor)
         return self
 
     def allowed_lateness(self: _Self, time_ms: int | Time | Duration) -> _Self:
-        """How long after its end a window still takes records, and fires again with all its pairs for each."""
+        """Sets for how long after its end a window accepts late records; it fires again with all its pairs for each."""
         self._windows.allowed_lateness(time_ms)
         return self
 
     def side_output_late_data(self: _Self, output_tag: OutputTag) -> _Self:
-        """Where records of either stream go that come too late; without it they are dropped and counted."""
+        """Sends late records of either stream to a side output; by default they are dropped and counted."""
         self._windows.side_output_late_data(output_tag)
         return self
 
 
 class JoinedWindows(_JoinWindows, Generic[A_co, B_co]):
-    """The windows of two joined streams: `apply` says what becomes of each pair."""
+    """The windows of two joined streams; `apply` sets the join function."""
 
     def apply(
         self,
         function: Callable[[A_co, B_co], R] | JoinFunction[A_co, B_co, R] | FlatJoinFunction[A_co, B_co, R],
         output_type: OutputType = None,
     ) -> DataStream[R]:
-        """Calls a function with each pair of records of one key and window: `.apply(lambda left, right: (left, right))`.
+        """Calls a function with each pair of records of the same key and window: `.apply(lambda left, right: (left,
+        right))`.
 
-        A JoinFunction or a plain function gives one result for a pair, a FlatJoinFunction any number.
+        A JoinFunction or a plain function returns one result per pair, a FlatJoinFunction any number.
         """
         if isinstance(function, FlatJoinFunction):
             return self._windows.join(function, FlatJoin(function, function.join), output_type)
         checked = _checked("apply", function, JoinFunction, FlatJoinFunction)
         if inspect.isgeneratorfunction(checked):
             raise TypeError(
-                f"apply: a plain function gives one result for a pair, and {function!r} is a generator: use a "
+                f"apply: a plain function returns one result per pair, but {function!r} is a generator: use a "
                 "FlatJoinFunction for any number of results"
             )
         return self._windows.join(function, Join(checked, _call_of(checked, JoinFunction, "join")), output_type)
 
 
 class CoGroupedWindows(_JoinWindows, Generic[A_co, B_co]):
-    """The windows of two grouped streams: `apply` says what becomes of each key and window."""
+    """The windows of two co-grouped streams; `apply` sets the function."""
 
     def apply(
         self,
         function: Callable[[list[A_co], list[B_co]], Iterable[R] | None] | CoGroupFunction[A_co, B_co, R],
         output_type: OutputType = None,
     ) -> DataStream[R]:
-        """Calls a function with all records of one key and window, those of each stream by themselves.
+        """Calls a function with all records of one key and window, as one group per stream.
 
-        Also where one of the streams has none. A plain function of two lists will do: `.apply(lambda left, right: [...])`.
+        Either group may be empty. A plain function of two lists is accepted too: `.apply(lambda left, right: [...])`.
         """
         checked = _checked("apply", function, CoGroupFunction)
         call = _call_of(checked, CoGroupFunction, "co_group")
@@ -216,7 +219,7 @@ class _TaggedWindows(WindowedStream):
     """Windows of tagged records."""
 
     def join(self, function: Any, results: PassOn, output_type: OutputType) -> DataStream:
-        """Calls the function as `results` says."""
+        """Applies the window function that `results` configures."""
         self._results = results
         return self._windows("apply", ListContents(), function, declared_output_type("apply", output_type), None)
 
@@ -225,7 +228,7 @@ class _TaggedWindows(WindowedStream):
 
 
 class _TaggedKey(KeySelector):
-    """The key of a tagged record, by the selector of its stream."""
+    """Extracts the key of a tagged record, with the selector of its stream."""
 
     def __init__(self, first: Any, second: Any) -> None:
         self._selectors = (first, second)
@@ -249,7 +252,7 @@ class _TaggedKey(KeySelector):
 
 
 class IntervalJoin(Generic[A_co, B_co]):
-    """Two keyed streams whose records are paired by key and time: `orders.interval_join(payments)`.
+    """Two keyed streams whose records are joined by key and time: `orders.interval_join(payments)`.
 
     Example::
 
@@ -263,7 +266,7 @@ class IntervalJoin(Generic[A_co, B_co]):
         for stream in (left, right):
             if not isinstance(stream, KeyedStream):
                 raise TypeError(
-                    f"interval_join: expected a KeyedStream, got {stream!r}: call key_by() on both streams before"
+                    f"interval_join: expected a KeyedStream, got {stream!r}: call key_by() on both streams first"
                 )
         left._same_environment("interval_join", right)
         _same_key_types("interval_join", _key_type_of(left), _key_type_of(right))
@@ -271,19 +274,20 @@ class IntervalJoin(Generic[A_co, B_co]):
         self._right = right
 
     def in_event_time(self) -> IntervalJoin[A_co, B_co]:
-        """The time is that of the records' timestamps, as it is anyway."""
+        """Uses event time, which is the default."""
         return self
 
     def in_processing_time(self) -> NoReturn:
-        """Refused: there are interval joins by event time only, as in Flink."""
+        """Refused: interval joins support event time only, as in Flink."""
         raise InvalidProgramException(
-            "in_processing_time: an interval join works in event time only: assign timestamps to both streams"
+            "in_processing_time: interval joins support event time only: assign timestamps to both streams"
         )
 
     def between(self, lower_bound: Length, upper_bound: Length) -> IntervalJoined[A_co, B_co]:
-        """How far behind its left record a right one may be; both bounds are included, and may be negative.
+        """Sets how far the right record's timestamp may be from the left one's; both bounds are inclusive and may be
+        negative.
 
-        Pairs have `left + lower_bound <= right <= left + upper_bound`::
+        Pairs satisfy `left + lower_bound <= right <= left + upper_bound`::
 
             joined.between(Time.seconds(-5), Time.seconds(5))
         """
@@ -296,7 +300,7 @@ class IntervalJoin(Generic[A_co, B_co]):
 
 
 class IntervalJoined(Generic[A_co, B_co]):
-    """An interval join with its bounds: `process` says what becomes of each pair."""
+    """An interval join with its bounds; `process` sets the function."""
 
     def __init__(
         self, left: KeyedStream[A_co, Any], right: KeyedStream[B_co, Any], lower_bound: int, upper_bound: int
@@ -310,22 +314,22 @@ class IntervalJoined(Generic[A_co, B_co]):
         self._right_tag: OutputTag | None = None
 
     def lower_bound_exclusive(self) -> IntervalJoined[A_co, B_co]:
-        """A right record exactly at the lower bound is no partner."""
+        """Excludes right records exactly at the lower bound."""
         self._lower_exclusive = True
         return self
 
     def upper_bound_exclusive(self) -> IntervalJoined[A_co, B_co]:
-        """A right record exactly at the upper bound is no partner."""
+        """Excludes right records exactly at the upper bound."""
         self._upper_exclusive = True
         return self
 
     def side_output_left_late_data(self, output_tag: OutputTag[Any]) -> IntervalJoined[A_co, B_co]:
-        """Where left records go that come behind the watermark; without it they are dropped and counted."""
+        """Sends left records behind the watermark to a side output; by default they are dropped and counted."""
         self._left_tag = _checked_tag("side_output_left_late_data", output_tag)
         return self
 
     def side_output_right_late_data(self, output_tag: OutputTag[Any]) -> IntervalJoined[A_co, B_co]:
-        """Where right records go that come behind the watermark; without it they are dropped and counted."""
+        """Sends right records behind the watermark to a side output; by default they are dropped and counted."""
         self._right_tag = _checked_tag("side_output_right_late_data", output_tag)
         return self
 
@@ -357,20 +361,20 @@ def _two_streams(method: str, first: DataStream, second: Any) -> tuple[DataStrea
 
 
 def _tagged(stream: DataStream, tag: Callable[[Any], Tagged]) -> DataStream:
-    """A stream of tagged records. Keys that the stream has are given up: the join has its own."""
+    """Returns the stream with tagged records. Existing keys are discarded: the join sets its own."""
     source = stream._origin_stream if isinstance(stream, KeyedStream) else stream
     tagged = source._transform("Map", TagOperator(tag), None)
     if isinstance(source._transformation, PhysicalTransformation):
-        # Then it is chained to what makes the records.
+        # Same parallelism, so that it is chained to its input.
         tagged._transformation.parallelism = source._transformation.parallelism
     return tagged
 
 
 def _checked(method: str, function: Any, *kinds: type[Any]) -> Any:
-    """A function object of the first of the kinds, or any callable."""
+    """Returns a function object of one of the kinds, or any callable."""
     for kind in kinds:
         if isinstance(function, type) and issubclass(function, kind):
-            raise TypeError(f"{method}: give an instance, {function.__name__}(), not the class {function.__name__}")
+            raise TypeError(f"{method}: pass an instance, {function.__name__}(), not the class {function.__name__}")
     if isinstance(function, kinds[0]):
         return function
     if isinstance(function, Function) or not callable(function):
@@ -392,7 +396,7 @@ def _checked_key_type(method: str, key_type: Any) -> TypeInformation | None:
 def _same_key_types(method: str, first: TypeInformation | None, second: TypeInformation | None) -> None:
     if first is not None and second is not None and first != second:
         raise InvalidProgramException(
-            f"{method}: the keys of both streams must have one type, got {first} and {second}"
+            f"{method}: the keys of both streams must have the same type, got {first} and {second}"
         )
 
 

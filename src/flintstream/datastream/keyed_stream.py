@@ -1,5 +1,4 @@
-"""KeyedStream: a stream whose functions have state of each record's key. Imported from
-`flintstream.datastream`."""
+"""KeyedStream: a stream partitioned by key, with keyed state. Imported from `flintstream.datastream`."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
-    """What `key_by` gives: functions see their records with state of the record's key.
+    """A stream partitioned by key, created by `key_by`; functions on it have state and timers per key.
 
     Example::
 
@@ -72,7 +71,7 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
     def process(  # type: ignore[override]
         self, func: KeyedProcessFunction[K_co, T_co, R], output_type: OutputType = None
     ) -> DataStream[R]:
-        """Any number of results for each record, with state, timers and side outputs.
+        """Maps each record to any number of results, with keyed state, timers and side outputs.
 
         Example::
 
@@ -84,7 +83,7 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         return self._transform("KeyedProcess", ProcessOperator(func, True), declared)
 
     def reduce(self, func: Reducer[T_co]) -> DataStream[T_co]:
-        """Combines each record with the result so far of its key, and emits that: `keyed.reduce(max)`.
+        """Combines each record with the previous result of its key, and emits the new result: `keyed.reduce(max)`.
 
         In batch mode only the last result of each key is emitted.
         """
@@ -97,10 +96,10 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         output_type: OutputType = None,
         state_type: TypeInformation | None = None,
     ) -> DataStream[R]:
-        """One result for each record, from the record and the state of its key.
+        """Maps each record and the state of its key to one result and the new state.
 
-        The function gets the record and the state (None at first), and gives the result and the new state (None to forget
-        it)::
+        The function receives the record and the state (None at first), and returns the result and the new state (None
+        clears it)::
 
             keyed.map_with_state(lambda value, count: ((value, (count or 0) + 1), (count or 0) + 1))
         """
@@ -113,7 +112,7 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         output_type: OutputType = None,
         state_type: TypeInformation | None = None,
     ) -> DataStream[R]:
-        """Any number of results for each record, from the record and the state of its key.
+        """Maps each record and the state of its key to any number of results and the new state.
 
         Example::
 
@@ -125,7 +124,7 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
     def filter_with_state(
         self, func: StatefulFunction[T_co, object], state_type: TypeInformation | None = None
     ) -> DataStream[T_co]:
-        """Keeps the records for which the first result is true.
+        """Keeps the records for which the function returns true, with state per key.
 
         Example::
 
@@ -134,7 +133,7 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         return self.filter(FilterWithState("filter_with_state", _stateful("filter_with_state", func), state_type))
 
     def sum(self, position_to_sum: Position = 0) -> DataStream[T_co]:
-        """The running sum of a field, by position or name: `keyed.sum(1)`.
+        """Emits the running sum of a field, by position or name: `keyed.sum(1)`.
 
         The other fields are those of the first record of the key; on plain values the field is the value
         itself.
@@ -142,7 +141,7 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         return self._aggregate("sum", position_to_sum)
 
     def min(self, position_to_min: Position = 0) -> DataStream[T_co]:
-        """The smallest value so far of a field; the other fields are those of the key's first record.
+        """Emits the minimum so far of a field; the other fields are those of the key's first record.
 
         Example::
 
@@ -151,7 +150,7 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         return self._aggregate("min", position_to_min)
 
     def max(self, position_to_max: Position = 0) -> DataStream[T_co]:
-        """The largest value so far of a field; the other fields are those of the key's first record.
+        """Emits the maximum so far of a field; the other fields are those of the key's first record.
 
         Example::
 
@@ -160,7 +159,7 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         return self._aggregate("max", position_to_max)
 
     def min_by(self, position_to_min_by: Position = 0) -> DataStream[T_co]:
-        """The record with the smallest value so far of a field, the first of equal ones.
+        """Emits the record with the smallest value so far of a field; of equal ones, the first.
 
         Example::
 
@@ -169,7 +168,7 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         return self._aggregate("min_by", position_to_min_by)
 
     def max_by(self, position_to_max_by: Position = 0) -> DataStream[T_co]:
-        """The record with the largest value so far of a field, the first of equal ones.
+        """Emits the record with the largest value so far of a field; of equal ones, the first.
 
         Example::
 
@@ -178,11 +177,11 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         return self._aggregate("max_by", position_to_max_by)
 
     def key_by(self, key_selector: Selector[T_co, K], key_type: TypeInformation | None = None) -> KeyedStream[T_co, K]:
-        """Other keys for the same records: `keyed.key_by(lambda click: click.page)`."""
+        """Partitions the same records by another key: `keyed.key_by(lambda click: click.page)`."""
         return self._origin_stream.key_by(key_selector, key_type)
 
     def window(self, window_assigner: WindowAssigner[Any, V]) -> WindowedStream[T_co, K_co, V]:
-        """Windows of each key: `keyed.window(TumblingEventTimeWindows.of(Time.minutes(1)))`."""
+        """Groups the records of each key into windows: `keyed.window(TumblingEventTimeWindows.of(Time.minutes(1)))`."""
         from flintstream.datastream.windowed_stream import WindowedStream
 
         return WindowedStream(self, window_assigner)
@@ -190,8 +189,8 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
     def time_window(
         self, size: Time | Duration, slide: Time | Duration | None = None
     ) -> WindowedStream[T_co, K_co, TimeWindow]:
-        """Windows of a size, one after the other or starting every `slide`, in the time characteristic of the environment:
-        event time unless set.
+        """Groups the records of each key into tumbling windows, or sliding ones if `slide` is given, by the
+        environment's time characteristic: event time by default.
 
         Example::
 
@@ -200,7 +199,7 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         return self.window(time_windows(self._env, size, slide))
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[T_co, K_co, CountWindow]:
-        """Windows of so many records of each key, which start every `slide` records.
+        """Groups every `size` records of a key into a window; with `slide`, a window starts every `slide` records.
 
         Example::
 
@@ -209,7 +208,7 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         return self.window(count_windows(size, slide))
 
     def interval_join(self, other_stream: KeyedStream[B, K_co]) -> IntervalJoin[T_co, B]:
-        """Pairs of records of this keyed stream and another, with equal keys and timestamps near each other.
+        """Joins this keyed stream with another: pairs records with equal keys and nearby timestamps.
 
         Example::
 
@@ -232,7 +231,7 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator[Row] | list[Row]:
-        """As that of `DataStream`, but as in PyFlink each result is a Row of the key and the record.
+        """`DataStream.execute_and_collect`, but as in PyFlink each result is a Row of the key and the record.
 
         Example::
 
@@ -247,31 +246,31 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
     # --- what keys forbid ---
 
     def shuffle(self) -> NoReturn:
-        """Refused: the keys decide which subtask a record goes to."""
+        """Refused: the partitioning is determined by the keys."""
         self._refuse_partitioning("shuffle")
 
     def rebalance(self) -> NoReturn:
-        """Refused: the keys decide which subtask a record goes to."""
+        """Refused: the partitioning is determined by the keys."""
         self._refuse_partitioning("rebalance")
 
     def rescale(self) -> NoReturn:
-        """Refused: the keys decide which subtask a record goes to."""
+        """Refused: the partitioning is determined by the keys."""
         self._refuse_partitioning("rescale")
 
     def forward(self) -> NoReturn:
-        """Refused: the keys decide which subtask a record goes to."""
+        """Refused: the partitioning is determined by the keys."""
         self._refuse_partitioning("forward")
 
     def global_(self) -> NoReturn:
-        """Refused: the keys decide which subtask a record goes to."""
+        """Refused: the partitioning is determined by the keys."""
         self._refuse_partitioning("global_")
 
     def broadcast(self, *args: Any) -> NoReturn:
-        """Refused: the keys decide which subtask a record goes to."""
+        """Refused: the partitioning is determined by the keys."""
         self._refuse_partitioning("broadcast")
 
     def partition_custom(self, partitioner: Any, key_selector: Any) -> NoReturn:
-        """Refused: the keys decide which subtask a record goes to."""
+        """Refused: the partitioning is determined by the keys."""
         self._refuse_partitioning("partition_custom")
 
     def cache(self) -> NoReturn:
@@ -283,13 +282,13 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
 
     def _refuse_partitioning(self, method: str) -> NoReturn:
         raise InvalidProgramException(
-            f"{method}() is not possible on a keyed stream, whose partitioning is given by its keys: "
+            f"{method}() is not possible on a keyed stream, whose partitioning is determined by its keys: "
             f"call it before key_by()"
         )
 
 
 class _WithKey(MapFunction):
-    """A record with its key in front."""
+    """Returns a record preceded by its key."""
 
     def __init__(self, key_selector: Any) -> None:
         self._key_selector = key_selector

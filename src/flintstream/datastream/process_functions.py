@@ -1,4 +1,4 @@
-"""Process functions: records, time, timers, state and side outputs; on one stream, two, or with a broadcast.
+"""Process functions, with access to time, timers, state and side outputs: on one stream, on two, or with a broadcast.
 
 All are imported from `flintstream.datastream.functions`.
 """
@@ -23,15 +23,15 @@ Results = Iterable[OUT | SideOutput] | None
 
 
 class _TimedContext(ABC):
-    """What the contexts of all process functions tell: the record's timestamp, and the time."""
+    """The part shared by the contexts of all process functions: the record's timestamp and the time."""
 
     @abstractmethod
     def timer_service(self) -> TimerService:
-        """The current time; on a keyed stream it takes timers too."""
+        """Returns the timer service: the current time, and on keyed streams timers."""
 
     @abstractmethod
     def timestamp(self) -> int | None:
-        """The timestamp of the record (or timer) at hand in milliseconds; None if it has none."""
+        """Returns the timestamp of the current record or timer in milliseconds; None if it has none."""
 
 
 class _KeyedContext(_TimedContext, Generic[K_co]):
@@ -39,7 +39,7 @@ class _KeyedContext(_TimedContext, Generic[K_co]):
 
     @abstractmethod
     def get_current_key(self) -> K_co:
-        """The key of the record (or timer) at hand."""
+        """Returns the key of the current record or timer."""
 
 
 class _OnTimerContext(_KeyedContext[K_co]):
@@ -47,11 +47,11 @@ class _OnTimerContext(_KeyedContext[K_co]):
 
     @abstractmethod
     def time_domain(self) -> TimeDomain:
-        """Whether the timer is one of event time or of processing time."""
+        """Returns whether the timer is in event time or in processing time."""
 
 
 class ProcessFunction(Function, Generic[IN, OUT]):
-    """Any number of results for each record, to the main output or, as `(tag, value)`, to a side output.
+    """Maps each record to any number of results, to the main output or, as `(tag, value)`, to a side output.
 
     Example::
 
@@ -64,15 +64,15 @@ class ProcessFunction(Function, Generic[IN, OUT]):
     """
 
     class Context(_TimedContext):
-        """Tells about the record at hand; valid only during the call."""
+        """Information about the current record; valid only during the call."""
 
     @abstractmethod
     def process_element(self, value: IN, ctx: ProcessFunction.Context) -> Results[OUT]:
-        """The results for a record: a generator, any iterable, or None for none."""
+        """Returns the results for a record: a generator, any iterable, or None for none."""
 
 
 class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
-    """A process function on a keyed stream: it has state of the record's key, and timers.
+    """A process function on a keyed stream, with state and timers per key.
 
     Example::
 
@@ -87,17 +87,17 @@ class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
     """
 
     class Context(_KeyedContext[K_co]):
-        """Tells about the record at hand; valid only during the call."""
+        """Information about the current record; valid only during the call."""
 
     class OnTimerContext(_OnTimerContext[K_co]):
-        """Tells about the timer at hand; valid only during the call."""
+        """Information about the current timer; valid only during the call."""
 
     @abstractmethod
     def process_element(self, value: IN, ctx: KeyedProcessFunction.Context[KEY]) -> Results[OUT]:
-        """The results for a record: a generator, any iterable, or None for none."""
+        """Returns the results for a record: a generator, any iterable, or None for none."""
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext[KEY]) -> Results[OUT]:
-        """The results when a timer fires, with the state of the timer's key."""
+        """Returns the results of a timer that fires, with the state of the timer's key."""
         return None
 
 
@@ -115,19 +115,19 @@ class CoProcessFunction(Function, Generic[IN1, IN2, OUT]):
     """
 
     class Context(_TimedContext):
-        """Tells about the record at hand; valid only during the call."""
+        """Information about the current record; valid only during the call."""
 
     @abstractmethod
     def process_element1(self, value: IN1, ctx: CoProcessFunction.Context) -> Results[OUT]:
-        """The results for a record of the first stream."""
+        """Returns the results for a record of the first stream."""
 
     @abstractmethod
     def process_element2(self, value: IN2, ctx: CoProcessFunction.Context) -> Results[OUT]:
-        """The results for a record of the second stream."""
+        """Returns the results for a record of the second stream."""
 
 
 class KeyedCoProcessFunction(Function, Generic[KEY, IN1, IN2, OUT]):
-    """A process function over two connected keyed streams: both sides share the state of a key.
+    """A process function over two connected keyed streams, which share the state of a key.
 
     Example::
 
@@ -143,59 +143,59 @@ class KeyedCoProcessFunction(Function, Generic[KEY, IN1, IN2, OUT]):
     """
 
     class Context(_KeyedContext[K_co]):
-        """Tells about the record at hand; valid only during the call."""
+        """Information about the current record; valid only during the call."""
 
     class OnTimerContext(_OnTimerContext[K_co]):
-        """Tells about the timer at hand; valid only during the call."""
+        """Information about the current timer; valid only during the call."""
 
     @abstractmethod
     def process_element1(self, value: IN1, ctx: KeyedCoProcessFunction.Context[KEY]) -> Results[OUT]:
-        """The results for a record of the first stream."""
+        """Returns the results for a record of the first stream."""
 
     @abstractmethod
     def process_element2(self, value: IN2, ctx: KeyedCoProcessFunction.Context[KEY]) -> Results[OUT]:
-        """The results for a record of the second stream."""
+        """Returns the results for a record of the second stream."""
 
     def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext[KEY]) -> Results[OUT]:
-        """The results when a timer fires, with the state of the timer's key."""
+        """Returns the results of a timer that fires, with the state of the timer's key."""
         return None
 
 
 class BaseBroadcastProcessFunction(Function):
-    """What the two kinds of broadcast process functions share."""
+    """The part shared by both kinds of broadcast process functions."""
 
     class BaseContext(ABC):
         """The time and the record's timestamp."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
-            """The timestamp of the record at hand in milliseconds; None if it has none."""
+            """Returns the timestamp of the current record in milliseconds; None if it has none."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """The clock of the slot, in milliseconds since 1970."""
+            """Returns the slot's clock, in milliseconds since 1970."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """The watermark that the operator has reached."""
+            """Returns the current watermark of the operator."""
 
     class Context(BaseContext):
-        """The context on the broadcast side, which may write the broadcast state."""
+        """The context on the broadcast side, with write access to broadcast state."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
-            """A broadcast state by its descriptor."""
+            """Returns a broadcast state by its descriptor."""
 
     class ReadOnlyContext(BaseContext):
-        """The context on the other side, which only reads the broadcast state."""
+        """The context on the non-broadcast side, with read access to broadcast state."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> ReadOnlyBroadcastState[K, V]:
-            """A broadcast state by its descriptor, for reading."""
+            """Returns a broadcast state by its descriptor, read-only."""
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
-    """A stream connected with a broadcast one, e.g. events and rules.
+    """Processes a stream connected with a broadcast stream, e.g. events and rules.
 
     Example::
 
@@ -211,19 +211,19 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
         """The context on the broadcast side."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
-        """The context on the other side."""
+        """The context on the non-broadcast side."""
 
     @abstractmethod
     def process_element(self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Results[OUT]:
-        """The results for a record of the stream that is not broadcast."""
+        """Returns the results for a record of the non-broadcast stream."""
 
     @abstractmethod
     def process_broadcast_element(self, value: IN2, ctx: BroadcastProcessFunction.Context) -> Results[OUT]:
-        """The results for a record of the broadcast stream; must do the same in every subtask."""
+        """Returns the results for a record of the broadcast stream; must update state identically in every subtask."""
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
-    """A keyed stream connected with a broadcast one: keyed state and timers on the keyed side.
+    """Processes a keyed stream connected with a broadcast stream, with keyed state and timers on the keyed side.
 
     Example::
 
@@ -246,44 +246,44 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
         def apply_to_keyed_state(
             self, state_descriptor: StateDescriptor[S], function: Callable[[K_co, S], object]
         ) -> None:
-            """Calls `function(key, state)` for every key of this subtask that has something stored in the state."""
+            """Calls `function(key, state)` for every key of this subtask that has an entry in the state."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC, Generic[K_co]):
         """The context on the keyed side."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
-            """The current time, and timers of the key at hand."""
+            """Returns the timer service for the current key."""
 
         @abstractmethod
         def get_current_key(self) -> K_co:
-            """The key of the record at hand."""
+            """Returns the key of the current record."""
 
     class OnTimerContext(ReadOnlyContext[K_co], ABC):
         """The context of a timer."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """Whether the timer is one of event time or of processing time."""
+            """Returns whether the timer is in event time or in processing time."""
 
         @abstractmethod
         def get_current_key(self) -> K_co:
-            """The key of the timer at hand."""
+            """Returns the key of the current timer."""
 
     @abstractmethod
     def process_element(self, value: IN1, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext[KEY]) -> Results[OUT]:
-        """The results for a record of the keyed stream."""
+        """Returns the results for a record of the keyed stream."""
 
     @abstractmethod
     def process_broadcast_element(self, value: IN2, ctx: KeyedBroadcastProcessFunction.Context[KEY]) -> Results[OUT]:
-        """The results for a record of the broadcast stream; must do the same in every subtask."""
+        """Returns the results for a record of the broadcast stream; must update state identically in every subtask."""
 
     def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext[KEY]) -> Results[OUT]:
-        """The results when a timer fires, with the state of the timer's key."""
+        """Returns the results of a timer that fires, with the state of the timer's key."""
         return None
 
 
-# The runtime does not import this layer: its own contexts stand for these.
+# The runtime does not import this layer, so its contexts are registered as subclasses.
 for _public, _own in (
     (ProcessFunction.Context, ProcessContext),
     (KeyedProcessFunction.Context, ProcessContext),

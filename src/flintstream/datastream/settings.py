@@ -1,4 +1,4 @@
-"""The settings that any operator has, and the functions and types it is given, checked."""
+"""The settings, functions and types of an operator, validated; streams and sinks expose them as methods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _UID_HASH = re.compile(r"[0-9a-fA-F]{32}")
 
-# Attributes by which the runtime knows a function object; a plain callable must not be taken for one.
+# Attributes by which the runtime recognises a function object; a plain callable must not be mistaken for one.
 _OBJECT_METHODS = ("open", "close", "map", "filter", "flat_map", "reduce", "get_key", "partition", "invoke")
 
 
@@ -29,54 +29,54 @@ class OperatorSettings:
         self._transformation = transformation
 
     def name(self, name: str) -> None:
-        """The name in plans, logs and metrics."""
+        """Sets the name shown in plans, logs and metrics."""
         self._transformation.name = self._text("name", name)
 
     def uid(self, uid: str) -> None:
-        """The stable id of the operator's state."""
+        """Sets the stable id of the operator's state."""
         self._transformation.uid = self._text("uid", uid)
 
     def uid_hash(self, uid_hash: str) -> None:
-        """The operator id itself."""
+        """Sets the operator id itself."""
         if not isinstance(uid_hash, str) or not _UID_HASH.fullmatch(uid_hash):
             raise self._refused("set_uid_hash", "needs 32 hexadecimal digits", uid_hash)
         self._transformation.uid_hash = uid_hash
 
     def description(self, description: str) -> None:
-        """A longer text for plans."""
+        """Sets a longer text for plans."""
         self._transformation.description = self._text("set_description", description)
 
     def parallelism(self, parallelism: int) -> None:
-        """The number of subtasks; -1 for the environment's default."""
+        """Sets the number of subtasks; -1 for the environment's default."""
         default = parallelism == -1 and not self._transformation.non_parallel
         self._transformation.parallelism = None if default else parallelism
 
     def max_parallelism(self, max_parallelism: int) -> None:
-        """The number of key groups."""
+        """Sets the number of key groups."""
         if max_parallelism is None:
             raise self._refused("set_max_parallelism", "needs an integer", max_parallelism)
         self._transformation.max_parallelism = max_parallelism
 
     def force_non_parallel(self) -> None:
-        """Exactly one subtask."""
+        """Fixes the parallelism at one subtask."""
         self._transformation.force_non_parallel()
 
     def buffer_timeout(self, timeout_millis: int) -> None:
-        """How long records may wait in a block; -1 for the environment's default."""
+        """Sets how long records may wait in a block; -1 for the environment's default."""
         if isinstance(timeout_millis, bool) or not isinstance(timeout_millis, int) or timeout_millis < -1:
             raise self._refused("set_buffer_timeout", "needs milliseconds, at least -1", timeout_millis)
         self._transformation.buffer_timeout = None if timeout_millis == -1 else timeout_millis
 
     def start_new_chain(self) -> None:
-        """Not chained to the operator before."""
+        """Prevents chaining to the preceding operator."""
         self._transformation.chaining = ChainingStrategy.HEAD
 
     def disable_chaining(self) -> None:
-        """Not chained at all."""
+        """Prevents chaining."""
         self._transformation.chaining = ChainingStrategy.NEVER
 
     def slot_sharing_group(self, group: str | SlotSharingGroup) -> None:
-        """The group whose slots the operator's subtasks share."""
+        """Sets the slot sharing group."""
         if isinstance(group, SlotSharingGroup):
             self._env.register_slot_sharing_group(group)
             group = group.get_name()
@@ -92,7 +92,7 @@ class OperatorSettings:
 
 
 def declared_output_type(operator: str, output_type: Any) -> TypeInformation | None:
-    """The type given as `output_type`: None, a type, or a list of types, which means a row of them."""
+    """Returns the type given as `output_type`: None, a type, or a list of types, which means a row of them."""
     if output_type is None or isinstance(output_type, TypeInformation):
         return output_type
     if isinstance(output_type, list) and all(isinstance(kind, TypeInformation) for kind in output_type):
@@ -103,19 +103,20 @@ def declared_output_type(operator: str, output_type: Any) -> TypeInformation | N
 
 
 def checked_function(operator: str, func: Any, kind: type[Any]) -> Any:
-    """A function object of that kind, or any callable; refuses all else, and classes given in place of
-    instances."""
+    """Returns a function object of that kind, or any callable; refuses anything else, including classes instead of
+    instances.
+    """
     if isinstance(func, kind):
         return func
     if isinstance(func, type) and issubclass(func, kind):
-        raise TypeError(f"{operator}: give an instance, {func.__name__}(), not the class {func.__name__}")
+        raise TypeError(f"{operator}: pass an instance, {func.__name__}(), not the class {func.__name__}")
     if not callable(func):
         raise TypeError(f"{operator}: expected a {kind.__name__} or a callable, got {func!r}")
-    # The runtime looks for methods by name; behind a partial, a callable is nothing but a callable.
+    # The runtime detects functions by their method names; wrapped in a partial, a callable is only a callable.
     return functools.partial(func) if any(hasattr(func, method) for method in _OBJECT_METHODS) else func
 
 
 def check_watermark_strategy(operator: str, strategy: Any) -> None:
-    """Refuses what is no watermark strategy."""
+    """Refuses anything but a watermark strategy."""
     if not isinstance(strategy, WatermarkStrategy):
         raise TypeError(f"{operator}: expected a WatermarkStrategy, got {strategy!r}")

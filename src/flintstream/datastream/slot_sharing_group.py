@@ -1,4 +1,4 @@
-"""SlotSharingGroup: operators whose subtasks share slots, and MemorySize."""
+"""SlotSharingGroup: a group of operators whose subtasks share slots; and MemorySize."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ class MemorySize:
 
     @staticmethod
     def of_mebi_bytes(mebi_bytes: int) -> MemorySize:
-        """So many times 1,048,576 bytes."""
+        """Returns a size in mebibytes (1,048,576 bytes)."""
         return MemorySize(mebi_bytes << 20)
 
     def get_bytes(self) -> int:
-        """The number of bytes."""
+        """Returns the number of bytes."""
         return self._bytes
 
     def get_kibi_bytes(self) -> int:
-        """The number of whole units of 1,024 bytes."""
+        """Returns the number of whole kibibytes."""
         return self._bytes >> 10
 
     def get_mebi_bytes(self) -> int:
-        """The number of whole units of 1,024 times 1,024 bytes."""
+        """Returns the number of whole mebibytes."""
         return self._bytes >> 20
 
     def get_gibi_bytes(self) -> int:
-        """The number of whole units of 1,024 to the third bytes."""
+        """Returns the number of whole gibibytes."""
         return self._bytes >> 30
 
     def get_tebi_bytes(self) -> int:
-        """The number of whole units of 1,024 to the fourth bytes."""
+        """Returns the number of whole tebibytes."""
         return self._bytes >> 40
 
     def get_java_memory_size(self) -> NoReturn:
-        """Not available: there is no Java object."""
+        """Not supported: there is no Java object."""
         java_only("MemorySize.get_java_memory_size()", "Use get_bytes().")
 
     def __eq__(self, other: object) -> bool:
@@ -77,15 +77,13 @@ class MemorySize:
 
 
 class SlotSharingGroup:
-    """A name, and the resources that the group's subtasks need; made by a builder.
+    """A name and the resources that the group's subtasks need; created by a builder.
 
     >>> group = SlotSharingGroup.builder("heavy").set_cpu_cores(2.0).set_task_heap_memory_mb(512).build()
     >>> group.get_name(), group.get_cpu_cores()
     ('heavy', 2.0)
 
-    Subtasks of different groups never share a slot. The resources are kept with the job; Spark decides what
-    its
-    executors have.
+    Subtasks of different groups never share a slot. The resources are informational: Spark configures its executors.
     """
 
     def __init__(
@@ -107,36 +105,36 @@ class SlotSharingGroup:
         self._external_resources = dict(external_resources or {})
 
     def get_name(self) -> str:
-        """The name of the group."""
+        """Returns the name of the group."""
         return self._name
 
     def get_managed_memory(self) -> MemorySize | None:
-        """Memory for state backends."""
+        """Returns the memory for state backends."""
         return self._managed_memory
 
     def get_task_heap_memory(self) -> MemorySize | None:
-        """Memory for the user's functions."""
+        """Returns the memory for user functions."""
         return self._task_heap_memory
 
     def get_task_off_heap_memory(self) -> MemorySize | None:
-        """Memory outside the heap."""
+        """Returns the memory outside the heap."""
         return self._task_off_heap_memory
 
     def get_cpu_cores(self) -> float | None:
-        """Cores for each slot."""
+        """Returns the cores per slot."""
         return self._cpu_cores
 
     def get_external_resources(self) -> dict[str, float]:
-        """Other resources by name, e.g. GPUs."""
+        """Returns other resources by name, e.g. GPUs."""
         return dict(self._external_resources)
 
     def get_java_slot_sharing_group(self) -> NoReturn:
-        """Not available: there is no Java object."""
+        """Not supported: there is no Java object."""
         java_only("SlotSharingGroup.get_java_slot_sharing_group()", "Use the object itself.")
 
     @staticmethod
     def builder(name: str) -> SlotSharingGroup.Builder:
-        """A builder for a group of that name."""
+        """Returns a builder for a group of that name."""
         return SlotSharingGroup.Builder(name)
 
     def _identity(self) -> tuple[Any, ...]:
@@ -159,7 +157,7 @@ class SlotSharingGroup:
         return f"SlotSharingGroup({self._name!r})"
 
     class Builder:
-        """Builds a `SlotSharingGroup`; each method gives the builder back."""
+        """Builds a `SlotSharingGroup`; each method returns the builder."""
 
         def __init__(self, name: str) -> None:
             self._name = name
@@ -168,50 +166,50 @@ class SlotSharingGroup:
             self._external_resources: dict[str, float] = {}
 
         def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
-            """Cores for each slot."""
+            """Sets the cores per slot."""
             if not cpu_cores > 0:
                 raise ValueError(f"{self._label()}: cpu_cores must be greater than zero, got {cpu_cores!r}")
             self._cpu_cores = float(cpu_cores)
             return self
 
         def set_task_heap_memory(self, task_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Memory for the user's functions."""
+            """Sets the memory for user functions."""
             if isinstance(task_heap_memory, MemorySize) and task_heap_memory.get_bytes() == 0:
                 raise ValueError(f"{self._label()}: the task heap memory should be positive, got 0 bytes")
             return self._set_memory("task_heap_memory", task_heap_memory)
 
         def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Memory for the user's functions, in mebibytes."""
+            """Sets the memory for user functions, in mebibytes."""
             return self.set_task_heap_memory(MemorySize.of_mebi_bytes(task_heap_memory_mb))
 
         def set_task_off_heap_memory(self, task_off_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Memory outside the heap."""
+            """Sets the memory outside the heap."""
             return self._set_memory("task_off_heap_memory", task_off_heap_memory)
 
         def set_task_off_heap_memory_mb(self, task_off_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Memory outside the heap, in mebibytes."""
+            """Sets the memory outside the heap, in mebibytes."""
             return self.set_task_off_heap_memory(MemorySize.of_mebi_bytes(task_off_heap_memory_mb))
 
         def set_managed_memory(self, managed_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Memory for state backends."""
+            """Sets the memory for state backends."""
             return self._set_memory("managed_memory", managed_memory)
 
         def set_managed_memory_mb(self, managed_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Memory for state backends, in mebibytes."""
+            """Sets the memory for state backends, in mebibytes."""
             return self.set_managed_memory(MemorySize.of_mebi_bytes(managed_memory_mb))
 
         def set_external_resource(self, name: str, value: float) -> SlotSharingGroup.Builder:
-            """Another resource by name: `set_external_resource("gpu", 1.0)`."""
+            """Sets another resource by name: `set_external_resource("gpu", 1.0)`."""
             self._external_resources[name] = float(value)
             return self
 
         def build(self) -> SlotSharingGroup:
-            """The group. Where any resource is given, cores and task heap memory must be."""
+            """Returns the group. If any resource is set, cores and task heap memory must be set too."""
             memory = self._memory
             if self._cpu_cores is None or "task_heap_memory" not in memory:
                 if self._cpu_cores is not None or memory or self._external_resources:
                     raise ValueError(
-                        f"{self._label()}: cpu_cores and task_heap_memory are required where any resource is given"
+                        f"{self._label()}: cpu_cores and task_heap_memory are required if any resource is set"
                     )
                 return SlotSharingGroup(self._name)
             zero = MemorySize(0)

@@ -1,4 +1,4 @@
-"""State: what a function remembers, for each key or for each subtask, and its descriptors.
+"""State of functions, keyed or per subtask, and its descriptors.
 
 Example::
 
@@ -55,19 +55,19 @@ __all__ = [
 
 
 class State(ABC):
-    """Base of all state. Keyed state always means the state of the key at hand."""
+    """Base class of all state. Keyed state is scoped to the current key."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Forgets what is stored for the key at hand."""
+        """Clears the state of the current key."""
 
 
 class ValueState(State, Generic[T]):
-    """One value a key."""
+    """One value per key."""
 
     @abstractmethod
     def value(self) -> T | None:
-        """The value; None, or the descriptor's default, where none is stored."""
+        """Returns the value; None, or the descriptor's default, if there is none."""
 
     @abstractmethod
     def update(self, value: T | None) -> None:
@@ -75,11 +75,11 @@ class ValueState(State, Generic[T]):
 
 
 class AppendingState(State, Generic[IN, OUT]):
-    """State that values are added to."""
+    """State to which values are added."""
 
     @abstractmethod
     def get(self) -> OUT | None:
-        """What has come of the values added so far; None before the first."""
+        """Returns the combination of the values added so far; None before the first."""
 
     @abstractmethod
     def add(self, value: IN) -> None:
@@ -87,26 +87,26 @@ class AppendingState(State, Generic[IN, OUT]):
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """Appending state whose contents for two windows can be merged."""
+    """Appending state that can be merged when windows merge."""
 
 
 class ReducingState(MergingState[T, T]):
-    """One value a key, reduced from all values added."""
+    """One value per key, reduced from all values added."""
 
 
 class AggregatingState(MergingState[IN, OUT]):
-    """One result a key, aggregated from all values added."""
+    """One result per key, aggregated from all values added."""
 
 
 class ListState(MergingState[T, Iterable[T]]):
-    """A list a key.
+    """A list per key.
 
     `state.add(1); state.add_all([2, 3]); list(state)` is `[1, 2, 3]`.
     """
 
     @abstractmethod
     def get(self) -> Iterator[T]:
-        """An iterator over the elements, in the order they were added."""
+        """Returns an iterator over the elements, in insertion order."""
 
     @abstractmethod
     def update(self, values: Iterable[T]) -> None:
@@ -121,31 +121,31 @@ class ListState(MergingState[T, Iterable[T]]):
 
 
 class ReadOnlyBroadcastState(State, Generic[K, V]):
-    """Broadcast state for reading: a map that is the same in every subtask."""
+    """Read-only broadcast state: a map that is the same in every subtask."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
-        """The value under a map key, or None."""
+        """Returns the value of a map key, or None."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether the map key is there."""
+        """Returns whether the map key exists."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
-        """The entries."""
+        """Returns the entries."""
 
     @abstractmethod
     def keys(self) -> Iterable[K]:
-        """The map keys."""
+        """Returns the map keys."""
 
     @abstractmethod
     def values(self) -> Iterable[V]:
-        """The values."""
+        """Returns the values."""
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether there is no entry."""
+        """Returns whether there are no entries."""
 
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
@@ -158,7 +158,7 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
 
 class BroadcastState(ReadOnlyBroadcastState[K, V]):
-    """Broadcast state for writing, on the broadcast side only."""
+    """Writable broadcast state, on the broadcast side only."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
@@ -180,14 +180,14 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
 
 class MapState(State, Generic[K, V]):
-    """A map a key.
+    """A map per key.
 
     `state.put("a", 1); state["b"] = 2; dict(state.items())` is `{"a": 1, "b": 2}`.
     """
 
     @abstractmethod
     def get(self, key: K) -> V | None:
-        """The value under a map key, or None."""
+        """Returns the value of a map key, or None."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
@@ -199,27 +199,27 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Removes a map key; nothing happens if it is not there."""
+        """Removes a map key, if it exists."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether the map key is there."""
+        """Returns whether the map key exists."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
-        """The entries."""
+        """Returns the entries."""
 
     @abstractmethod
     def keys(self) -> Iterable[K]:
-        """The map keys."""
+        """Returns the map keys."""
 
     @abstractmethod
     def values(self) -> Iterable[V]:
-        """The values."""
+        """Returns the values."""
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether there is no entry."""
+        """Returns whether there are no entries."""
 
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
@@ -237,7 +237,7 @@ class MapState(State, Generic[K, V]):
         return iter(self.keys())
 
 
-# The runtime does not import this layer; its states are these by registration.
+# The runtime does not import this layer, so its states are registered as subclasses.
 for _public, *_own in (
     (ValueState, views.ValueStateView, ttl.TtlValueState),
     (ListState, views.ListStateView, ttl.TtlListState, OperatorListState),
@@ -265,11 +265,11 @@ class StateDescriptor(ABC, Generic[S]):
         self._ttl_config: StateTtlConfig | None = None
 
     def get_name(self) -> str:
-        """The name of the state, unique within its operator."""
+        """Returns the name of the state, unique within its operator."""
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Lets entries expire that are not used for a while."""
+        """Enables expiry of entries."""
         if not isinstance(ttl_config, StateTtlConfig):
             raise TypeError(
                 f"{type(self).__name__} {self.name!r}: ttl_config must be a StateTtlConfig, got {ttl_config!r}"
@@ -333,7 +333,7 @@ class ReducingStateDescriptor(StateDescriptor[ReducingState[T]]):
             )
 
     def get_reduce_function(self) -> ReduceFunction[T] | ReduceFunctionWrapper:
-        """What combines the values."""
+        """Returns the reduce function."""
         return self._reduce_function
 
 
@@ -351,48 +351,48 @@ class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Gen
         self._agg_function = agg_function
 
     def get_agg_function(self) -> AggregateFunction[IN, ACC, OUT]:
-        """What aggregates the values."""
+        """Returns the aggregate function."""
         return self._agg_function
 
 
 class KeyedStateStore(ABC):
-    """Where a function gets its keyed state from: the runtime context, or the state of a window."""
+    """Provides keyed state to functions: the runtime context, or the state of a window."""
 
     @abstractmethod
     def get_state(self, state_descriptor: ValueStateDescriptor[T]) -> ValueState[T]:
-        """One value a key."""
+        """Returns a state with one value per key."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
-        """A list a key."""
+        """Returns a state with a list per key."""
 
     @abstractmethod
     def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
-        """A map a key."""
+        """Returns a state with a map per key."""
 
     @abstractmethod
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[T]) -> ReducingState[T]:
-        """One value a key, reduced from all values added."""
+        """Returns a state with one value per key, reduced from all values added."""
 
     @abstractmethod
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor[A, Any, R]) -> AggregatingState[A, R]:
-        """One result a key, aggregated from all values added."""
+        """Returns a state with one result per key, aggregated from all values added."""
 
 
 class OperatorStateStore(ABC):
-    """Where a function gets state that belongs to no key."""
+    """Provides state that is not scoped to a key."""
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
-        """A map that is the same in every subtask."""
+        """Returns a map that is the same in every subtask."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
-        """A list of this subtask; its elements are dealt out evenly when the parallelism changes."""
+        """Returns a list of this subtask; on rescaling its elements are redistributed evenly."""
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
-        """A list of this subtask; after a restore every subtask gets the elements of all."""
+        """Returns a list of this subtask; after a restore every subtask has the elements of all."""
 
 
 KeyedStateStore.register(RuntimeContext)

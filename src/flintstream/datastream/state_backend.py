@@ -1,4 +1,4 @@
-"""Where the state of a running job lives: descriptions, which `state.backend.type` chooses in the same words."""
+"""Descriptions of the state backends, equivalent to the key `state.backend.type`."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _TYPE = "state.backend.type"
 
 
 class StateBackend(ABC):
-    """Base of the descriptions."""
+    """Base class of state backend descriptions."""
 
     @abstractmethod
     def _options(self) -> dict[str, str]:
-        """The same as options of the configuration."""
+        """Returns the equivalent configuration options."""
 
     def __str__(self) -> str:
         return f"{type(self).__name__}()"
 
 
 class HashMapStateBackend(StateBackend):
-    """State as live Python objects in the memory of the slots; `state.backend.type: hashmap`, the default."""
+    """Keeps state as Python objects in the memory of the slots; `state.backend.type: hashmap`, the default."""
 
     def _options(self) -> dict[str, str]:
         return {_TYPE: "hashmap"}
 
 
 class PredefinedOptions(Enum):
-    """Settings of RocksDB for kinds of machines.
+    """Predefined RocksDB options for different hardware.
 
     >>> PredefinedOptions.FLASH_SSD_OPTIMIZED.name
     'FLASH_SSD_OPTIMIZED'
@@ -49,7 +49,7 @@ class PredefinedOptions(Enum):
 
 
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """State in RocksDB on the slots' disks, for state larger than memory; `state.backend.type: rocksdb`.
+    """Keeps state in RocksDB on the slots' disks, for state larger than memory; `state.backend.type: rocksdb`.
 
     >>> EmbeddedRocksDBStateBackend(True).is_incremental_checkpoints_enabled()
     True
@@ -68,41 +68,43 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._transfer_threads = 4
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """The local directories for RocksDB's files, as paths or `file:` URLs; none for the slots' temporary directories."""
+        """Sets the local directories of RocksDB's files, as paths or `file:` URLs; none for the slots' temporary
+        directories.
+        """
         self._paths = [_local_directory(path) for path in paths]
 
     def get_db_storage_paths(self) -> list[str]:
-        """The local directories for RocksDB's files."""
+        """Returns the local directories of RocksDB's files."""
         return list(self._paths)
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """Whether a checkpoint stores only what is new since the last one."""
+        """Returns whether checkpoints are incremental."""
         return bool(self._incremental)
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
-        """Settings for a kind of machine."""
+        """Sets predefined options."""
         if not isinstance(options, PredefinedOptions):
             raise TypeError(f"EmbeddedRocksDBStateBackend: options must be one of PredefinedOptions, got {options!r}")
         self._predefined_options = options
 
     def get_predefined_options(self) -> PredefinedOptions:
-        """Settings for a kind of machine."""
+        """Returns the predefined options."""
         return self._predefined_options
 
     def set_options(self, options_factory_class_name: str) -> None:
-        """The name of a class that makes RocksDB's options."""
+        """Sets the class name of an options factory."""
         self._options_factory = options_factory_class_name
 
     def get_options(self) -> str | None:
-        """The name of a class that makes RocksDB's options."""
+        """Returns the class name of the options factory."""
         return self._options_factory
 
     def get_number_of_transfer_threads(self) -> int:
-        """How many threads upload and download files."""
+        """Returns the number of threads that upload and download files."""
         return self._transfer_threads
 
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
-        """How many threads upload and download files."""
+        """Sets the number of threads that upload and download files."""
         if number_of_transfering_threads < 1:
             raise ValueError(
                 "EmbeddedRocksDBStateBackend: number_of_transfering_threads must be at least 1, "
@@ -113,8 +115,8 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def _options(self) -> dict[str, str]:
         if self._options_factory is not None:
             raise NotImplementedError(
-                f"EmbeddedRocksDBStateBackend.set_options({self._options_factory!r}): options factories are Java classes: "
-                "use set_predefined_options() or the keys state.backend.rocksdb.*"
+                f"EmbeddedRocksDBStateBackend.set_options({self._options_factory!r}): options factories are Java "
+                "classes and not supported: use set_predefined_options() or the keys state.backend.rocksdb.*"
             )
         options = {
             _TYPE: "rocksdb",
@@ -129,18 +131,19 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
 
 class CustomStateBackend(StateBackend):
-    """A state backend written in Java for Flink: there is none here."""
+    """Not supported: a state backend written in Java."""
 
     def _options(self) -> dict[str, str]:
         raise NotImplementedError(
-            f"{type(self).__name__}: state backends of Flink are Java objects; there are two here"
+            f"{type(self).__name__}: Flink's custom backends are Java objects; use HashMapStateBackend or "
+            "EmbeddedRocksDBStateBackend"
         )
 
 
 def _local_directory(path: str) -> str:
     url = urlsplit(path)
     if url.scheme not in ("", "file"):
-        raise ValueError(f"set_db_storage_paths: RocksDB's files are on local disks, got {path!r}")
+        raise ValueError(f"set_db_storage_paths: RocksDB's files must be on a local disk, got {path!r}")
     if not url.path.startswith("/"):
         raise ValueError(f"set_db_storage_paths: relative paths are not supported, got {path!r}")
     return url.path.rstrip("/") or "/"

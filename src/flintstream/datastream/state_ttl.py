@@ -1,5 +1,4 @@
-"""StateTtlConfig: after how long a state entry that is not used expires. Imported from
-`flintstream.datastream.state`."""
+"""StateTtlConfig: the time-to-live of state entries. Imported from `flintstream.datastream.state`."""
 
 from __future__ import annotations
 
@@ -12,31 +11,31 @@ __all__ = ["StateTtlConfig"]
 
 
 class _UpdateType(Enum):
-    """What prolongs the life of an entry."""
+    """Which accesses reset the time-to-live of an entry."""
 
     Disabled = 0
     """Nothing expires."""
     OnCreateAndWrite = 1
-    """Writing."""
+    """Writes reset it."""
     OnReadAndWrite = 2
-    """Writing and reading."""
+    """Reads and writes reset it."""
 
 
 class _StateVisibility(Enum):
-    """Whether an entry that has expired but is not removed yet can be seen."""
+    """Whether an expired entry that has not been removed yet is visible."""
 
     ReturnExpiredIfNotCleanedUp = 0
     NeverReturnExpired = 1
 
 
 class _TtlTimeCharacteristic(Enum):
-    """The clock that entries expire by."""
+    """The clock by which entries expire."""
 
     ProcessingTime = 0
 
 
 class _Strategies(Enum):
-    """The ways to remove expired entries."""
+    """The cleanup strategies."""
 
     FULL_STATE_SCAN_SNAPSHOT = 0
     INCREMENTAL_CLEANUP = 1
@@ -44,15 +43,15 @@ class _Strategies(Enum):
 
 
 class _CleanupStrategy:
-    """How expired entries are removed."""
+    """A way of removing expired entries."""
 
 
 class _EmptyCleanupStrategy(_CleanupStrategy):
-    """A way that has no settings."""
+    """A cleanup strategy without settings."""
 
 
 class _IncrementalCleanupStrategy(_CleanupStrategy):
-    """A few entries are looked at with each access of the state."""
+    """Checks a few entries with each state access."""
 
     def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
         if cleanup_size < 1:
@@ -61,32 +60,32 @@ class _IncrementalCleanupStrategy(_CleanupStrategy):
         self._run_cleanup_for_every_record = run_cleanup_for_every_record
 
     def get_cleanup_size(self) -> int:
-        """How many entries are looked at each time."""
+        """Returns the number of entries checked each time."""
         return self._cleanup_size
 
     def run_cleanup_for_every_record(self) -> bool:
-        """Whether they are looked at with every record, also one that does not touch the state."""
+        """Returns whether entries are checked for every record, even if it does not access the state."""
         return self._run_cleanup_for_every_record
 
 
 class _RocksdbCompactFilterCleanupStrategy(_CleanupStrategy):
-    """RocksDB leaves expired entries out when it compacts its files."""
+    """Drops expired entries when RocksDB compacts its files."""
 
     def __init__(self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None) -> None:
         self._query_time_after_num_entries = query_time_after_num_entries
         self._periodic_compaction_time = periodic_compaction_time or Duration.of_days(30)
 
     def get_query_time_after_num_entries(self) -> int:
-        """After how many entries the clock is read again."""
+        """Returns the number of entries after which the clock is read again."""
         return self._query_time_after_num_entries
 
     def get_periodic_compaction_time(self) -> Duration:
-        """How old a file may become before it is compacted anyway."""
+        """Returns the age at which a file is compacted in any case."""
         return self._periodic_compaction_time
 
 
 class _CleanupStrategies:
-    """All ways that are switched on."""
+    """The enabled cleanup strategies."""
 
     Strategies = _Strategies
     CleanupStrategy = _CleanupStrategy
@@ -100,22 +99,22 @@ class _CleanupStrategies:
         self._is_cleanup_in_background = is_cleanup_in_background
 
     def is_cleanup_in_background(self) -> bool:
-        """Whether the backend removes expired entries by itself."""
+        """Returns whether the backend removes expired entries in the background."""
         return self._is_cleanup_in_background
 
     def in_full_snapshot(self) -> bool:
-        """Whether full snapshots leave expired entries out."""
+        """Returns whether full snapshots omit expired entries."""
         return _Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies
 
     def get_incremental_cleanup_strategy(self) -> _IncrementalCleanupStrategy | None:
-        """How entries are looked at step by step; None where that is off."""
+        """Returns the incremental cleanup settings; None if disabled."""
         strategy = self._strategies.get(_Strategies.INCREMENTAL_CLEANUP)
         if isinstance(strategy, _IncrementalCleanupStrategy):
             return strategy
         return _IncrementalCleanupStrategy(5, False) if self._is_cleanup_in_background else None
 
     def get_rocksdb_compact_filter_cleanup_strategy(self) -> _RocksdbCompactFilterCleanupStrategy | None:
-        """How RocksDB leaves entries out; None where that is off."""
+        """Returns the RocksDB compaction filter settings; None if disabled."""
         strategy = self._strategies.get(_Strategies.ROCKSDB_COMPACTION_FILTER)
         if isinstance(strategy, _RocksdbCompactFilterCleanupStrategy):
             return strategy
@@ -123,7 +122,7 @@ class _CleanupStrategies:
 
 
 class _Builder:
-    """Builds a `StateTtlConfig`; each method gives the builder back."""
+    """Builds a `StateTtlConfig`; each method returns the builder."""
 
     def __init__(self, ttl: Time) -> None:
         self._ttl = _checked_ttl(ttl)
@@ -134,47 +133,47 @@ class _Builder:
         self._strategies: dict[_Strategies, _CleanupStrategy] = {}
 
     def set_update_type(self, update_type: _UpdateType) -> _Builder:
-        """What prolongs the life of an entry."""
+        """Sets which accesses reset the time-to-live of an entry."""
         self._update_type = update_type
         return self
 
     def update_ttl_on_create_and_write(self) -> _Builder:
-        """Writing prolongs the life of an entry; so it is unless set."""
+        """Writes reset the time-to-live of an entry; the default."""
         return self.set_update_type(_UpdateType.OnCreateAndWrite)
 
     def update_ttl_on_read_and_write(self) -> _Builder:
-        """Writing and reading prolong the life of an entry."""
+        """Reads and writes reset the time-to-live of an entry."""
         return self.set_update_type(_UpdateType.OnReadAndWrite)
 
     def set_state_visibility(self, state_visibility: _StateVisibility) -> _Builder:
-        """Whether expired entries can still be seen until they are removed."""
+        """Sets whether expired entries are visible until they are removed."""
         self._state_visibility = state_visibility
         return self
 
     def return_expired_if_not_cleaned_up(self) -> _Builder:
-        """Expired entries can be seen until they are removed."""
+        """Makes expired entries visible until they are removed."""
         return self.set_state_visibility(_StateVisibility.ReturnExpiredIfNotCleanedUp)
 
     def never_return_expired(self) -> _Builder:
-        """Expired entries are never seen; so it is unless set."""
+        """Never returns expired entries; the default."""
         return self.set_state_visibility(_StateVisibility.NeverReturnExpired)
 
     def set_ttl_time_characteristic(self, ttl_time_characteristic: _TtlTimeCharacteristic) -> _Builder:
-        """The clock that entries expire by."""
+        """Sets the clock by which entries expire."""
         self._ttl_time_characteristic = ttl_time_characteristic
         return self
 
     def use_processing_time(self) -> _Builder:
-        """Entries expire by the clock of the slot."""
+        """Lets entries expire by the slot's clock."""
         return self.set_ttl_time_characteristic(_TtlTimeCharacteristic.ProcessingTime)
 
     def cleanup_full_snapshot(self) -> _Builder:
-        """Full snapshots leave expired entries out."""
+        """Omits expired entries from full snapshots."""
         self._strategies[_Strategies.FULL_STATE_SCAN_SNAPSHOT] = _CleanupStrategies.EMPTY_STRATEGY
         return self
 
     def cleanup_incrementally(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> _Builder:
-        """A few entries are looked at with each access of the state."""
+        """Checks a few entries with each state access."""
         strategy = _IncrementalCleanupStrategy(cleanup_size, run_cleanup_for_every_record)
         self._strategies[_Strategies.INCREMENTAL_CLEANUP] = strategy
         return self
@@ -182,24 +181,24 @@ class _Builder:
     def cleanup_in_rocksdb_compact_filter(
         self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
     ) -> _Builder:
-        """RocksDB leaves expired entries out when it compacts its files."""
+        """Drops expired entries when RocksDB compacts its files."""
         self._strategies[_Strategies.ROCKSDB_COMPACTION_FILTER] = _RocksdbCompactFilterCleanupStrategy(
             query_time_after_num_entries, periodic_compaction_time
         )
         return self
 
     def disable_cleanup_in_background(self) -> _Builder:
-        """Nothing is removed unless a way is switched on here."""
+        """Disables background cleanup; only strategies enabled explicitly apply."""
         self._is_cleanup_in_background = False
         return self
 
     def set_ttl(self, ttl: Time) -> _Builder:
-        """After how long an entry expires."""
+        """Sets the time-to-live."""
         self._ttl = _checked_ttl(ttl)
         return self
 
     def build(self) -> StateTtlConfig:
-        """The description."""
+        """Returns the configuration."""
         return StateTtlConfig(
             self._update_type,
             self._state_visibility,
@@ -210,13 +209,13 @@ class _Builder:
 
 
 class StateTtlConfig:
-    """After how long a state entry expires, and how expired ones are removed.
+    """The time-to-live of state entries, and how expired ones are removed.
 
     >>> config = StateTtlConfig.new_builder(Time.hours(1)).update_ttl_on_read_and_write().build()
     >>> config.get_ttl().to_milliseconds(), config.is_enabled()
     (3600000, True)
 
-    Give it to a descriptor with `enable_time_to_live`.
+    Pass it to a descriptor's `enable_time_to_live`.
     """
 
     UpdateType = _UpdateType
@@ -241,31 +240,31 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: Time) -> _Builder:
-        """A builder; `ttl` is after how long an entry expires."""
+        """Returns a builder with that time-to-live."""
         return _Builder(ttl)
 
     def get_update_type(self) -> _UpdateType:
-        """What prolongs the life of an entry."""
+        """Returns which accesses reset the time-to-live of an entry."""
         return self._update_type
 
     def get_state_visibility(self) -> _StateVisibility:
-        """Whether expired entries can still be seen until they are removed."""
+        """Returns whether expired entries are visible until they are removed."""
         return self._state_visibility
 
     def get_ttl(self) -> Time:
-        """After how long an entry expires."""
+        """Returns the time-to-live."""
         return self._ttl
 
     def get_ttl_time_characteristic(self) -> _TtlTimeCharacteristic:
-        """The clock that entries expire by."""
+        """Returns the clock by which entries expire."""
         return self._ttl_time_characteristic
 
     def is_enabled(self) -> bool:
-        """Whether anything expires."""
+        """Returns whether entries expire at all."""
         return self._update_type is not _UpdateType.Disabled
 
     def get_cleanup_strategies(self) -> _CleanupStrategies:
-        """How expired entries are removed."""
+        """Returns the cleanup strategies."""
         return self._cleanup_strategies
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""`map_with_state` and its like: a plain function of a record and the state of its key."""
+"""`map_with_state` and its variants: a plain function of a record and the state of its key."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from flintstream.datastream.state import ValueState, ValueStateDescriptor
 from flintstream.runtime.context import RuntimeContext
 
 StatefulFunction = Callable[[T, Any], tuple[R, Any]]
-"""Of a record and the state of its key (None at first): the result, and the new state (None to forget it)."""
+"""Takes a record and the state of its key (None at first); returns the result and the new state (None clears it)."""
 
 
 class _WithState(Function, Generic[IN, OUT]):
-    """Keeps what the function gives as the new state."""
+    """Stores the function's second result as the new state."""
 
     def __init__(self, operator: str, function: StatefulFunction[IN, OUT], state_type: TypeInformation | None) -> None:
         self._operator = operator
@@ -28,10 +28,10 @@ class _WithState(Function, Generic[IN, OUT]):
 
     def _call(self, value: IN) -> OUT:
         given = self._function(value, self._state.value())
-        # Not just anything of two: a string or a generator is a result whose state was forgotten.
+        # Only tuples and lists: any other pair, such as a string or a generator, is a result without its state.
         if not isinstance(given, (tuple, list)) or len(given) != 2:
             raise TypeError(
-                f"{self._operator}: the function must give a pair of the result and the new state, got {given!r}"
+                f"{self._operator}: the function must return a pair of the result and the new state, got {given!r}"
             )
         result, state = given
         self._state.update(state)
@@ -39,14 +39,14 @@ class _WithState(Function, Generic[IN, OUT]):
 
 
 class MapWithState(_WithState[IN, OUT], MapFunction[IN, OUT]):
-    """One result for each record."""
+    """Maps each record to one result."""
 
     def map(self, value: IN) -> OUT:
         return self._call(value)
 
 
 class FlatMapWithState(_WithState[IN, Iterable[OUT] | None], FlatMapFunction[IN, OUT]):
-    """Any number of results for each record."""
+    """Maps each record to any number of results."""
 
     def flat_map(self, value: IN) -> Iterable[OUT] | None:
         return self._call(value)

@@ -1,4 +1,4 @@
-"""StreamExecutionEnvironment: where a program begins, and from where its jobs are started."""
+"""StreamExecutionEnvironment: the entry point of a program, which builds its streams and runs its jobs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = ["StreamExecutionEnvironment"]
 
 
 class StreamExecutionEnvironment(EnvironmentSettings):
-    """Makes streams of sources, records what a program does with them, and runs it.
+    """Creates streams from sources, records the transformations applied to them, and runs them as a job.
 
     Example::
 
@@ -59,9 +59,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
-        """An environment with the settings of the configuration file, the command line, and `configuration`.
+        """Returns an environment configured by the configuration file, the command line and `configuration`.
 
-        Later ones win: `get_execution_environment(Configuration.from_dict({"parallelism.default": 4}))`.
+        Later sources override earlier ones: `get_execution_environment(Configuration.from_dict({"parallelism.default":
+        4}))`.
         """
         return StreamExecutionEnvironment(effective_configuration(configuration))
 
@@ -72,7 +73,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     @overload
     def from_collection(self, collection: Iterable[R], type_info: TypeInformation | None = None) -> DataStream[R]: ...
     def from_collection(self, collection: Iterable[Any], type_info: TypeInformation | None = None) -> DataStream:
-        """The elements of a collection, in order, in one subtask.
+        """Returns a stream of the elements of a collection, in order, read by one subtask.
 
         As in PyFlink, integers that do not fit into a declared BYTE, SHORT or INT wrap around here; results of functions
         that do not fit are refused.
@@ -103,7 +104,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         source_name: str,
         type_info: TypeInformation | None = None,
     ) -> DataStream[R]:
-        """The records of a connector's source.
+        """Returns a stream of the records of a connector's source.
 
         Example::
 
@@ -123,9 +124,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         source_name: str = "Custom Source",
         type_info: TypeInformation | None = None,
     ) -> DataStream[R]:
-        """The records of a source function in Python: `env.add_source(Numbers(), "numbers", Types.LONG())`.
+        """Returns a stream of the records of a source function in Python: `env.add_source(Numbers(), "numbers",
+        Types.LONG())`.
 
-        It has one subtask, unless it is a `ParallelSourceFunction`.
+        The source has one subtask, unless it is a `ParallelSourceFunction`.
         """
         if not isinstance(source_func, SourceFunction):
             raise TypeError(f"add_source: expected a SourceFunction, got {source_func!r}")
@@ -137,14 +139,14 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return self._add_source(source_name, operator, source_func, False, declared, parallel)
 
     def from_sequence(self, start: int, end: int) -> DataStream[int]:
-        """The integers from `start` to `end`, both included: `env.from_sequence(1, 1000)`."""
+        """Returns a stream of the integers from `start` to `end`, both inclusive: `env.from_sequence(1, 1000)`."""
         from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 
         source = NumberSequenceSource(start, end)
         return self.from_source(source, WatermarkStrategy.no_watermarks(), "Sequence Source")
 
     def generate_sequence(self, start: int, end: int) -> DataStream[int]:
-        """The older name of `from_sequence`."""
+        """Alias of `from_sequence`, under its older name."""
         return self.from_sequence(start, end)
 
     def from_spark(
@@ -154,7 +156,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         source_name: str = "Spark DataFrame",
         type_info: TypeInformation | None = None,
     ) -> DataStream[Row]:
-        """The rows of any Spark DataFrame: `env.from_spark(spark.read.parquet("/data/orders"))`."""
+        """Returns a stream of the rows of a Spark DataFrame: `env.from_spark(spark.read.parquet("/data/orders"))`."""
         from flintstream.datastream.connectors.spark import SparkDataFrameSource
 
         strategy = watermark_strategy or WatermarkStrategy.no_watermarks()
@@ -163,12 +165,11 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def socket_text_stream(
         self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0
     ) -> DataStream[str]:
-        r"""The lines that a socket sends: `env.socket_text_stream("localhost", 9999)`, with `nc -lk 9999`
-        there.
+        r"""Returns a stream of the lines received from a TCP socket: `env.socket_text_stream("localhost", 9999)`, with
+        `nc -lk 9999` on the other side.
 
-        `max_retry` is for how many seconds to try again when the connection ends; 0 for not at all, -1 for
-        ever. What was
-        sent cannot be read again after a failure.
+        `max_retry` is the number of seconds to keep reconnecting after the connection is closed: 0 for none, -1 for no
+        limit. After a failure, lines already received cannot be read again.
         """
         from flintstream.datastream.connectors.socket import SocketTextSource
 
@@ -177,7 +178,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return stream.force_non_parallel()
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream[str]:
-        """The lines of a file, or of all files in a directory: `env.read_text_file("/data/words.txt")`."""
+        """Returns a stream of the lines of a file, or of all files in a directory:
+        `env.read_text_file("/data/words.txt")`.
+        """
         from flintstream.datastream.connectors.file_system import FileSource, StreamFormat
 
         line_format = StreamFormat.text_line_format(charset_name)
@@ -185,13 +188,16 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return self.from_source(source, WatermarkStrategy.no_watermarks(), "Text File Source", Types.STRING())
 
     def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
-        """The records of an `AvroInputFormat`; other files are read by `from_source` with a `FileSource`."""
+        """Returns a stream of the records of an `AvroInputFormat`; for other files use `from_source` with a
+        `FileSource`.
+        """
         from flintstream.datastream.connectors.file_system import FileSource
         from flintstream.datastream.formats.avro import AvroInputFormat
 
         if not isinstance(input_format, AvroInputFormat):
             raise NotImplementedError(
-                f"create_input({input_format!r}): the only input format is AvroInputFormat: use from_source()"
+                f"create_input({input_format!r}): only AvroInputFormat is supported; use from_source() for other "
+                "formats"
             )
         source = FileSource.for_bulk_file_format(input_format.format, input_format.path).build()
         return self.from_source(source, WatermarkStrategy.no_watermarks(), "Custom Source", type_info)
@@ -215,11 +221,11 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     # --- graphs ---
 
     def _record(self, transformation: PhysicalTransformation) -> None:
-        """Remembers an operator for the next job."""
+        """Records an operator for the next job."""
         self._transformations.append(transformation)
 
     def generate_stream_graph(self, clear_transformations: bool = False, job_name: str | None = None) -> StreamGraph:
-        """The operators recorded so far and the edges between them, with everything decided."""
+        """Returns the stream graph of the operators recorded so far, with all defaults resolved."""
         max_parallelism = self.get_max_parallelism()
         config = StreamGraphConfig(
             job_name=job_name or self._configuration.get_string("pipeline.name", None) or DEFAULT_JOB_NAME,
@@ -236,11 +242,11 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return graph
 
     def get_job_graph(self, job_name: str | None = None) -> JobGraph:
-        """The operators recorded so far, chained into tasks: `to_text(env.get_job_graph())` draws it."""
+        """Returns the operators recorded so far, chained into tasks; `to_text(env.get_job_graph())` draws the graph."""
         return build_job_graph(self.generate_stream_graph(job_name=job_name))
 
     def get_execution_plan(self) -> str:
-        """The operators recorded so far as JSON, in Flink's form.
+        """Returns the operators recorded so far as JSON, in Flink's format.
 
         json.loads(env.get_execution_plan())["nodes"]
         """
@@ -249,7 +255,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     # --- running ---
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
-        """Runs what is recorded, and waits for the end; raises the job's failure: `env.execute("my job")`.
+        """Runs the recorded job and waits until it ends; raises the job's failure: `env.execute("my job")`.
 
         Control-C cancels the job.
         """
@@ -262,12 +268,12 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return result
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
-        """Starts what is recorded, and returns at once: `client = env.execute_async("my job")`."""
+        """Starts the recorded job and returns a client at once: `client = env.execute_async("my job")`."""
         graph = self.generate_stream_graph(True, job_name)
         batch_mode = self._is_batch(graph)
         settings = self._job_settings(graph.job_name, batch_mode)
         settings.check()
-        self._checkpoint_config.get_checkpointing_mode()  # Refuses one that does not exist.
+        self._checkpoint_config.get_checkpointing_mode()  # Raises for an unknown mode.
         if os.environ.get(PLAN_ONLY) == "1":
             checkpointing = self._checkpoint_config.is_checkpointing_enabled() and not batch_mode
             execution_graph = ExecutionGraph(build_job_graph(graph))
@@ -278,13 +284,13 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         from flintstream.jobmaster.progress import starting_spark
 
         with starting_spark(settings.job_name, settings.show_progress and running_spark() is None):
-            # Loads PySpark, which takes its time.
+            # Imported here because loading PySpark is slow.
             from flintstream.jobmaster.submission import submit
 
             return submit(graph, settings)
 
     def close(self) -> None:
-        """Forgets what is recorded. Jobs that run go on, and Spark stays for other environments."""
+        """Discards the recorded operators. Running jobs continue, and the Spark session stays for other environments."""
         self._transformations.clear()
 
     def _is_batch(self, graph: StreamGraph) -> bool:
@@ -292,7 +298,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         if mode is RuntimeExecutionMode.BATCH and not graph.is_bounded:
             names = ", ".join(f"'{node.name}'" for node in graph.sources if not node.bounded)
             raise InvalidProgramException(
-                f"The runtime mode is BATCH, which needs sources that end, and these do not: {names}. "
+                f"The runtime mode is BATCH, which requires bounded sources; these are unbounded: {names}. "
                 "Set execution.runtime-mode to STREAMING or AUTOMATIC."
             )
         return mode is not RuntimeExecutionMode.STREAMING and graph.is_bounded
@@ -323,7 +329,7 @@ def _listed(configuration: Configuration, key: str) -> list[str]:
 
 
 def _with_target(entry: str) -> tuple[str, str | None]:
-    """`path#target` as Flink writes it."""
+    """Formats `path#target` as Flink does."""
     path, _, target = entry.partition("#")
     return path, target or None
 

@@ -10,7 +10,7 @@ __all__ = ["TimeCharacteristic", "TimeDomain"]
 
 
 class TimeCharacteristic(Enum):
-    """The kind of time; event time always works, so a program need not choose any more.
+    """The kind of time; event time is always available, so programs need not set it any more.
 
     >>> TimeCharacteristic.EventTime.value
     2

@@ -1,4 +1,4 @@
-"""The triggers that come with windows. All are imported from `flintstream.datastream.window`."""
+"""Predefined triggers. All are imported from `flintstream.datastream.window`."""
 
 from __future__ import annotations
 
@@ -47,71 +47,71 @@ class _QuietTrigger(Trigger[T, W]):
 
 
 class NeverTrigger(_QuietTrigger[T, GlobalWindow]):
-    """Never fires: the default of global windows."""
+    """Never fires; the default of global windows."""
 
 
 class EndOfStreamTrigger(_QuietTrigger[T, GlobalWindow]):
-    """Fires once, when the input has ended: that of `GlobalWindows.create_with_end_of_stream_trigger()`."""
+    """Fires once, at the end of the input; used by `GlobalWindows.create_with_end_of_stream_trigger()`."""
 
     def on_element(
         self, element: T, timestamp: int, window: GlobalWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Sets the timer for the end of time."""
+        """Registers a timer at the maximum timestamp."""
         ctx.register_event_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: GlobalWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """The end of time fires the window."""
+        """Fires at the maximum timestamp."""
         return TriggerResult.FIRE_AND_PURGE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
     def clear(self, window: GlobalWindow, ctx: Trigger.TriggerContext) -> None:
-        """Takes the timer back."""
+        """Deletes the timer."""
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
 class EventTimeTrigger(_QuietTrigger[T, TimeWindow]):
-    """Fires when the watermark passes the end of the window: the default of event-time windows."""
+    """Fires when the watermark passes the end of the window; the default of event-time windows."""
 
     @staticmethod
     def create() -> EventTimeTrigger[Any]:
-        """The trigger."""
+        """Returns the trigger."""
         return EventTimeTrigger()
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """A record that is late, but allowed, fires the window at once."""
+        """Fires at once for a late record within the allowed lateness; otherwise registers the timer."""
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
         ctx.register_event_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """The end of the window fires it."""
+        """Fires at the end of the window."""
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
-        """True."""
+        """Returns True."""
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """The merged window fires at its own end."""
+        """Registers the timer of the merged window."""
         if window.max_timestamp() > ctx.get_current_watermark():
             ctx.register_event_time_timer(window.max_timestamp())
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Takes the timer back."""
+        """Deletes the timer."""
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
 class ProcessingTimeTrigger(_QuietTrigger[T, TimeWindow]):
-    """Fires when the clock passes the end of the window: the default of processing-time windows."""
+    """Fires when the clock passes the end of the window; the default of processing-time windows."""
 
     @staticmethod
     def create() -> ProcessingTimeTrigger[Any]:
-        """The trigger."""
+        """Returns the trigger."""
         return ProcessingTimeTrigger()
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Sets the timer."""
+        """Registers the timer."""
         ctx.register_processing_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
@@ -120,21 +120,21 @@ class ProcessingTimeTrigger(_QuietTrigger[T, TimeWindow]):
         return TriggerResult.FIRE
 
     def can_merge(self) -> bool:
-        """True."""
+        """Returns True."""
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """The merged window fires at its own end."""
+        """Registers the timer of the merged window."""
         if window.max_timestamp() > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(window.max_timestamp())
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Takes the timer back."""
+        """Deletes the timer."""
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
 class _ContinuousTrigger(_QuietTrigger[T, TimeWindow]):
-    """Fires again and again, aligned to multiples of the interval; the next time is kept as state."""
+    """Fires repeatedly, at multiples of the interval; the next firing time is kept as state."""
 
     def __init__(self, interval: int) -> None:
         if whole(type(self).__name__, "interval", interval) <= 0:
@@ -143,18 +143,18 @@ class _ContinuousTrigger(_QuietTrigger[T, TimeWindow]):
         self.state_desc = ReducingStateDescriptor("fire-time", min, Types.LONG())
 
     def can_merge(self) -> bool:
-        """True."""
+        """Returns True."""
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """The merged window fires at the earliest of the times kept."""
+        """Registers the earliest of the next firing times for the merged window."""
         ctx.merge_partitioned_state(self.state_desc)
         following = self._fire_time(ctx).get()
         if following is not None:
             self._set_timer(following, ctx)
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Takes the timer back."""
+        """Deletes the timer."""
         state = self._fire_time(ctx)
         following = state.get()
         if following is not None:
@@ -168,8 +168,9 @@ class _ContinuousTrigger(_QuietTrigger[T, TimeWindow]):
         ctx: Trigger.TriggerContext,
         fire_timestamp_state: ReducingState[int],
     ) -> None:
-        """Remembers when the window fires next, and sets the timer: an interval after `time`, or at its end if that comes
-        first."""
+        """Stores the next firing time and registers its timer: an interval after `time`, or the end of the window if
+        that comes first.
+        """
         following = min(time + self.interval, window.max_timestamp())
         fire_timestamp_state.add(following)
         self._set_timer(following, ctx)
@@ -179,18 +180,18 @@ class _ContinuousTrigger(_QuietTrigger[T, TimeWindow]):
 
     @abstractmethod
     def _set_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
-        """Asks to be called at that time."""
+        """Registers a timer."""
 
     @abstractmethod
     def _delete_timer(self, time: int, ctx: Trigger.TriggerContext) -> None:
-        """Takes that back."""
+        """Deletes a timer."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.interval})"
 
 
 class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
-    """Fires each time the watermark has passed another interval, and at the end of the window."""
+    """Fires whenever the watermark has passed another interval, and at the end of the window."""
 
     @staticmethod
     def of(interval: Time | Duration) -> ContinuousEventTimeTrigger[Any]:
@@ -198,7 +199,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
         return ContinuousEventTimeTrigger(millis("ContinuousEventTimeTrigger", "interval", interval))
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """A record that is late, but allowed, fires the window at once."""
+        """Fires at once for a late record within the allowed lateness."""
         if timestamp <= MIN_WATERMARK:
             raise ValueError(
                 f"{self!r}: the record has no timestamp, and the trigger needs one: "
@@ -213,14 +214,14 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fires at the end of the window and at the time kept."""
+        """Fires at the end of the window and at the stored time."""
         if time == window.max_timestamp():
             return TriggerResult.FIRE
         state = self._fire_time(ctx)
         if state.get() != time:
             return TriggerResult.CONTINUE
         state.clear()
-        # Behind the last record a window without end fires once more, and not for ever.
+        # A window without an end fires once more at the end of the input, and not for ever.
         if ctx.get_current_watermark() < MAX_WATERMARK or window.max_timestamp() < MAX_WATERMARK:
             self.register_next_fire_timestamp(time, window, ctx, state)
         return TriggerResult.FIRE
@@ -233,7 +234,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
 
 
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
-    """Fires each time the clock has passed another interval."""
+    """Fires whenever the clock has passed another interval."""
 
     @staticmethod
     def of(interval: Time | Duration) -> ContinuousProcessingTimeTrigger[Any]:
@@ -241,7 +242,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
         return ContinuousProcessingTimeTrigger(millis("ContinuousProcessingTimeTrigger", "interval", interval))
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Sets the timer with the first record."""
+        """Registers the timer with the first record."""
         state = self._fire_time(ctx)
         if state.get() is None:
             now = ctx.get_current_processing_time()
@@ -249,7 +250,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fires at the time kept."""
+        """Fires at the stored time."""
         state = self._fire_time(ctx)
         if state.get() != time:
             return TriggerResult.CONTINUE
@@ -266,7 +267,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
 
 
 class CountTrigger(_QuietTrigger[T, CountWindow]):
-    """Fires each time so many records have come."""
+    """Fires whenever a given number of records has arrived."""
 
     def __init__(self, window_size: int) -> None:
         if whole("CountTrigger", "window_size", window_size) < 1:
@@ -289,15 +290,15 @@ class CountTrigger(_QuietTrigger[T, CountWindow]):
         return TriggerResult.FIRE
 
     def can_merge(self) -> bool:
-        """True."""
+        """Returns True."""
         return True
 
     def on_merge(self, window: CountWindow, ctx: Trigger.OnMergeContext) -> None:
-        """The counts are added."""
+        """Adds the counts."""
         ctx.merge_partitioned_state(self._count)
 
     def clear(self, window: CountWindow, ctx: Trigger.TriggerContext) -> None:
-        """Forgets the count."""
+        """Clears the count."""
         ctx.get_partitioned_state(self._count).clear()
 
     def __repr__(self) -> str:
@@ -338,7 +339,7 @@ class DeltaTrigger(_QuietTrigger[T, W]):
 
 
 class PurgingTrigger(Trigger[T, Window]):
-    """As the trigger inside, but drops the records of a window that fires."""
+    """Wraps another trigger, and purges the window whenever it fires."""
 
     def __init__(self, nested_trigger: Trigger[T, Any]) -> None:
         if not isinstance(nested_trigger, Trigger):
@@ -351,27 +352,27 @@ class PurgingTrigger(Trigger[T, Window]):
         return PurgingTrigger(nested_trigger)
 
     def on_element(self, element: T, timestamp: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """As the trigger inside."""
+        """Delegates to the wrapped trigger."""
         return _purged(self.nested_trigger.on_element(element, timestamp, window, ctx))
 
     def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """As the trigger inside."""
+        """Delegates to the wrapped trigger."""
         return _purged(self.nested_trigger.on_processing_time(time, window, ctx))
 
     def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """As the trigger inside."""
+        """Delegates to the wrapped trigger."""
         return _purged(self.nested_trigger.on_event_time(time, window, ctx))
 
     def can_merge(self) -> bool:
-        """As the trigger inside."""
+        """Delegates to the wrapped trigger."""
         return self.nested_trigger.can_merge()
 
     def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
-        """As the trigger inside."""
+        """Delegates to the wrapped trigger."""
         self.nested_trigger.on_merge(window, ctx)
 
     def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
-        """As the trigger inside."""
+        """Delegates to the wrapped trigger."""
         self.nested_trigger.clear(window, ctx)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""TwoPhaseCommitSinkFunction: sinks that write in transactions, so that each record arrives once."""
+"""TwoPhaseCommitSinkFunction: base class of transactional sinks, which deliver exactly once."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ else:
 
 
 class TwoPhaseCommitSinkFunction(_RichSink[IN], Generic[IN, T]):
-    """A sink that writes in transactions: what it has written is seen once a checkpoint is complete, exactly once.
+    """A transactional sink: its records become visible when a checkpoint completes, exactly once.
 
-    A transaction is any object that a new process can find the transaction again by: the name of a file, the id that
-    a database gave. It goes into checkpoints::
+    A transaction is any picklable handle by which another process can find the transaction: a file name, a database's
+    transaction id. It is stored in checkpoints::
 
         class Files(TwoPhaseCommitSinkFunction):
             def begin_transaction(self):
@@ -49,12 +49,12 @@ class TwoPhaseCommitSinkFunction(_RichSink[IN], Generic[IN, T]):
                 if os.path.exists(transaction):
                     os.remove(transaction)
 
-    At each checkpoint the open transaction is pre-committed and another one begun. When the checkpoint is complete it is
-    committed. After a failure the transactions that had been pre-committed in the last complete checkpoint are committed,
-    perhaps **again**: committing twice must do no harm. The one that was open then is aborted. At the end of the input there
-    is always a last checkpoint, also without checkpointing.
+    At each checkpoint the open transaction is pre-committed and a new one begun; when the checkpoint completes, it is
+    committed. After a failure the transactions pre-committed in the last completed checkpoint are committed, perhaps
+    **again**: `commit` must be idempotent. The transaction open at that checkpoint is aborted. The end of the input
+    always takes a final checkpoint, even with checkpointing disabled.
 
-    `open` is called before all others, so that connections are there. (In Flink it comes after the recovery.)
+    `open` is called first, so that connections are available. (In Flink it follows recovery.)
 
     :param transaction_serializer: how transactions become bytes; pickle unless given.
     :param context_serializer: how the user context becomes bytes; pickle unless given.
@@ -81,61 +81,67 @@ class TwoPhaseCommitSinkFunction(_RichSink[IN], Generic[IN, T]):
 
     @abstractmethod
     def begin_transaction(self) -> T:
-        """Begins a transaction, and gives what it can be found again by."""
+        """Begins a transaction and returns its handle."""
 
     @abstractmethod
     def invoke(self, transaction: T, value: IN, context: SinkFunction.Context) -> None:
-        """Writes a record into the transaction; `invoke(self, transaction, value)` is fine too."""
+        """Writes a record into the transaction; the `context` parameter may be omitted."""
 
     @abstractmethod
     def pre_commit(self, transaction: T) -> None:
-        """A checkpoint is being taken: do all that can fail, so that only `commit` is left. Flush what is buffered."""
+        """Called when a checkpoint is taken: flush buffers and do everything that can fail, so that only `commit`
+        remains.
+        """
 
     @abstractmethod
     def commit(self, transaction: T) -> None:
-        """The checkpoint is complete: make the records visible. Must do no harm when it has been done before."""
+        """Called when the checkpoint is complete: make the records visible. Must be idempotent."""
 
     @abstractmethod
     def abort(self, transaction: T) -> None:
-        """Forgets the transaction and all that was written into it."""
+        """Discards the transaction and everything written into it."""
 
     def recover_and_commit(self, transaction: T) -> None:
-        """Commits a transaction of an earlier run, which may have done so itself. Failing fails the job."""
+        """Commits a transaction of an earlier attempt, which may be committed already. An exception fails the job."""
         self.commit(transaction)
 
     def recover_and_abort(self, transaction: T) -> None:
-        """Aborts a transaction of an earlier run, which may have done so itself."""
+        """Aborts a transaction of an earlier attempt, which may be aborted already."""
         self.abort(transaction)
 
     def initialize_user_context(self) -> Any:
-        """What else to keep in checkpoints, such as a pool of ids; None for nothing. Not called after a restore of one."""
+        """Returns further data to store in checkpoints, such as a pool of ids; None for none. Not called if one is
+        restored.
+        """
         return None
 
     def finish_recovering_context(self, handled_transactions: list[T]) -> None:
-        """Called after a restore, with the transactions that were committed or aborted, if there is a user context."""
+        """Called after a restore with the transactions that were committed or aborted, if there is a user context."""
 
     def finish_processing(self, transaction: T) -> None:
-        """The input has ended: flush what is buffered. The last checkpoint follows."""
+        """Called at the end of the input: flush buffers. The final checkpoint follows."""
 
     # --- what it may ask ---
 
     def get_user_context(self) -> Any:
-        """What `initialize_user_context` gave, or the last checkpoint held."""
+        """Returns the user context: from `initialize_user_context`, or restored from the last checkpoint."""
         return self.transactions.user_context
 
     def current_transaction(self) -> T | None:
-        """The open transaction; None when there is none any more."""
+        """Returns the open transaction; None if there is none."""
         current = self.transactions.current
         return None if current is None else current.handle
 
     def pending_transactions(self) -> dict[int, T]:
-        """The transactions that wait for their checkpoint, by its id."""
+        """Returns the transactions that wait for their checkpoint, by checkpoint id."""
         return {checkpoint: transaction.handle for checkpoint, transaction in self.transactions.pending}
 
     # --- settings ---
 
     def set_transaction_timeout(self, transaction_timeout: Any) -> TwoPhaseCommitSinkFunction[IN, T]:
-        """After how long (milliseconds, or a Duration) the other system gives a transaction up; never unless set."""
+        """Sets the time (milliseconds, or a Duration) after which the external system drops a transaction; none by
+        default.
+        """
         millis = to_millis(transaction_timeout)
         if millis < 0:
             raise ValueError(f"set_transaction_timeout: must be 0 or more, got {transaction_timeout!r}")
@@ -143,24 +149,26 @@ class TwoPhaseCommitSinkFunction(_RichSink[IN], Generic[IN, T]):
         return self
 
     def ignore_failures_after_transaction_timeout(self) -> TwoPhaseCommitSinkFunction[IN, T]:
-        """A commit that fails after a restore when the time-out is over is logged: its records are lost, the job goes on."""
+        """Logs, instead of failing the job, a commit that fails after a restore past the time-out: its records are
+        lost.
+        """
         self.ignores_failures_after_timeout = True
         return self
 
     def enable_transaction_timeout_warnings(self, warning_ratio: float) -> TwoPhaseCommitSinkFunction[IN, T]:
-        """Warns of transactions that are committed when this part of their time-out, from 0 to 1, is over."""
+        """Warns when a transaction is committed after this fraction (0 to 1) of its time-out."""
         if not isinstance(warning_ratio, (int, float)) or not 0 <= warning_ratio <= 1:
             raise ValueError(f"enable_transaction_timeout_warnings: must be between 0 and 1, got {warning_ratio!r}")
         self.timeout_warning_ratio = warning_ratio
         return self
 
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
-        """The operator that drives this function in a slot."""
+        """Returns the operator that runs this function in a slot."""
         return TwoPhaseCommitOperator(self)
 
 
 def checked_serializer(what: str, given: Any) -> TypeSerializer[Any] | None:
-    """A serialiser, also by its type; None where none is given."""
+    """Returns a serialiser, given as one or as a type; None if none is given."""
     if given is None or isinstance(given, TypeSerializer):
         return given
     if isinstance(given, TypeInformation):

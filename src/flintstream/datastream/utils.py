@@ -1,4 +1,4 @@
-"""Small interfaces that connectors and formats share."""
+"""Small interfaces shared by connectors and formats."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ class ResultTypeQueryable:
 
     @abstractmethod
     def get_produced_type(self) -> TypeInformation:
-        """The type of the records."""
+        """Returns the type of the records."""
         raise NotImplementedError

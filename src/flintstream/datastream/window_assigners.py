@@ -1,4 +1,4 @@
-"""The window assigners that come with windows. All are imported from `flintstream.datastream.window`."""
+"""Predefined window assigners. All are imported from `flintstream.datastream.window`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Length = Time | Duration
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """Gives each record a session gap of its own.
+    """Extracts a session gap from each record.
 
     Example::
 
@@ -49,24 +49,24 @@ class SessionWindowTimeGapExtractor(ABC):
 
     @abstractmethod
     def extract(self, element: Any) -> int:
-        """The gap in milliseconds, greater than zero."""
+        """Returns the gap in milliseconds, greater than zero."""
 
 
 class _TimeWindows(WindowAssigner[T, TimeWindow]):
-    """What all assigners of time windows share."""
+    """The part shared by all assigners of time windows."""
 
     _event_time = False
 
     def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
-        """Fires at the end of the window."""
+        """Returns a trigger that fires at the end of the window."""
         return EventTimeTrigger() if self._event_time else ProcessingTimeTrigger()
 
     def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
-        """Start and end."""
+        """Returns a serialiser of start and end."""
         return TimeWindowSerializer()
 
     def is_event_time(self) -> bool:
-        """Whether windows end by event time."""
+        """Returns whether windows end by event time."""
         return self._event_time
 
     def _whole(self, **options: Any) -> None:
@@ -74,7 +74,7 @@ class _TimeWindows(WindowAssigner[T, TimeWindow]):
             whole(type(self).__name__, option, value)
 
     def _time(self, timestamp: int, context: WindowAssigner.WindowAssignerContext) -> int:
-        """The time that decides about a record's windows."""
+        """Returns the time that determines a record's windows."""
         if not self._event_time:
             return context.get_current_processing_time()
         if timestamp is None or timestamp <= MIN_WATERMARK:
@@ -99,7 +99,7 @@ class _TumblingWindows(_TimeWindows[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """The one window that the record falls into."""
+        """Returns the one window of the record."""
         time = self._time(timestamp, context)
         start = TimeWindow.get_window_start_with_offset(time, self._offset, self._size)
         return [TimeWindow(start, start + self._size)]
@@ -109,7 +109,7 @@ class _TumblingWindows(_TimeWindows[T]):
 
 
 class TumblingEventTimeWindows(_TumblingWindows[T]):
-    """Windows of one size by event time, one after the other.
+    """Consecutive windows of one size, by event time.
 
     >>> TumblingEventTimeWindows.of(Time.seconds(5)).assign_windows("a", 12_000, None)
     [TimeWindow(start=10000, end=15000)]
@@ -119,16 +119,16 @@ class TumblingEventTimeWindows(_TumblingWindows[T]):
 
     @staticmethod
     def of(size: Length, offset: Length | None = None) -> TumblingEventTimeWindows[Any]:
-        """Windows of a size, moved by an offset."""
+        """Returns windows of a size, shifted by an offset."""
         return TumblingEventTimeWindows(*_lengths("TumblingEventTimeWindows", size=size, offset=offset))
 
 
 class TumblingProcessingTimeWindows(_TumblingWindows[T]):
-    """Windows of one size by the clock, one after the other."""
+    """Consecutive windows of one size, by the slot's clock."""
 
     @staticmethod
     def of(size: Length, offset: Length | None = None) -> TumblingProcessingTimeWindows[Any]:
-        """Windows of a size, moved by an offset."""
+        """Returns windows of a size, shifted by an offset."""
         return TumblingProcessingTimeWindows(*_lengths("TumblingProcessingTimeWindows", size=size, offset=offset))
 
 
@@ -147,7 +147,7 @@ class _SlidingWindows(_TimeWindows[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """All windows that contain the record's time, the latest first."""
+        """Returns all windows that contain the record's time, the latest first."""
         time = self._time(timestamp, context)
         last = TimeWindow.get_window_start_with_offset(time, self._offset, self._slide)
         return [TimeWindow(start, start + self._size) for start in range(last, time - self._size, -self._slide)]
@@ -157,7 +157,7 @@ class _SlidingWindows(_TimeWindows[T]):
 
 
 class SlidingEventTimeWindows(_SlidingWindows[T]):
-    """Windows of one size by event time, which start every `slide`.
+    """Windows of one size that start every `slide`, by event time.
 
     >>> SlidingEventTimeWindows.of(Time.seconds(10), Time.seconds(5)).assign_windows("a", 12_000, None)
     [TimeWindow(start=10000, end=20000), TimeWindow(start=5000, end=15000)]
@@ -167,40 +167,40 @@ class SlidingEventTimeWindows(_SlidingWindows[T]):
 
     @staticmethod
     def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingEventTimeWindows[Any]:
-        """Windows of a size that start every `slide`, moved by an offset."""
+        """Returns windows of a size that start every `slide`, shifted by an offset."""
         return SlidingEventTimeWindows(*_lengths("SlidingEventTimeWindows", size=size, slide=slide, offset=offset))
 
 
 class SlidingProcessingTimeWindows(_SlidingWindows[T]):
-    """Windows of one size by the clock, which start every `slide`."""
+    """Windows of one size that start every `slide`, by the slot's clock."""
 
     @staticmethod
     def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingProcessingTimeWindows[Any]:
-        """Windows of a size that start every `slide`, moved by an offset."""
+        """Returns windows of a size that start every `slide`, shifted by an offset."""
         return SlidingProcessingTimeWindows(
             *_lengths("SlidingProcessingTimeWindows", size=size, slide=slide, offset=offset)
         )
 
 
 class _SessionWindows(_TimeWindows[T], MergingWindowAssigner[T, TimeWindow]):
-    """A window from each record to its time plus the gap; those that overlap or touch merge."""
+    """Assigns each record a window from its time to its time plus the gap; windows that overlap or touch merge."""
 
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """The record's own session, before merging."""
+        """Returns the record's own session, before merging."""
         time = self._time(timestamp, context)
         return [TimeWindow(time, time + self._gap(element))]
 
     def merge_windows(
         self, windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]
     ) -> None:
-        """Sessions that overlap or touch are one."""
+        """Merges sessions that overlap or touch."""
         TimeWindow.merge_windows(windows, callback)
 
     @abstractmethod
     def _gap(self, element: T) -> int:
-        """The gap behind a record."""
+        """Returns the gap after a record."""
 
 
 class _StaticSessionWindows(_SessionWindows[T]):
@@ -229,7 +229,7 @@ class _DynamicSessionWindows(_SessionWindows[T]):
     def _gap(self, element: T) -> int:
         gap = self._extractor.extract(element)
         if not hasattr(gap, "__index__") or gap <= 0:
-            raise ValueError(f"{self!r}: a session gap must be an integer above 0, got {gap!r} for {element!r}")
+            raise ValueError(f"{self!r}: a session gap must be an integer greater than 0, got {gap!r} for {element!r}")
         return index(gap)
 
     def __repr__(self) -> str:
@@ -237,7 +237,7 @@ class _DynamicSessionWindows(_SessionWindows[T]):
 
 
 class EventTimeSessionWindows(_StaticSessionWindows[T]):
-    """Sessions by event time: records belong together until none comes for the length of the gap.
+    """Sessions by event time: a session ends when no record arrives for the length of the gap.
 
     >>> EventTimeSessionWindows.with_gap(Time.seconds(5)).assign_windows("a", 12_000, None)
     [TimeWindow(start=12000, end=17000)]
@@ -247,85 +247,85 @@ class EventTimeSessionWindows(_StaticSessionWindows[T]):
 
     @staticmethod
     def with_gap(size: Length) -> EventTimeSessionWindows[Any]:
-        """The same gap behind each record."""
+        """Returns sessions with a fixed gap."""
         return EventTimeSessionWindows(millis("EventTimeSessionWindows", "size", size))
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Any]:
-        """A gap of its own behind each record."""
+        """Returns sessions whose gap is extracted from each record."""
         return DynamicEventTimeSessionWindows(extractor)
 
 
 class ProcessingTimeSessionWindows(_StaticSessionWindows[T]):
-    """Sessions by the clock: records belong together until none comes for the length of the gap."""
+    """Sessions by the slot's clock: a session ends when no record arrives for the length of the gap."""
 
     @staticmethod
     def with_gap(size: Length) -> ProcessingTimeSessionWindows[Any]:
-        """The same gap behind each record."""
+        """Returns sessions with a fixed gap."""
         return ProcessingTimeSessionWindows(millis("ProcessingTimeSessionWindows", "size", size))
 
     @staticmethod
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor,
     ) -> DynamicProcessingTimeSessionWindows[Any]:
-        """A gap of its own behind each record."""
+        """Returns sessions whose gap is extracted from each record."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
 
 class DynamicEventTimeSessionWindows(_DynamicSessionWindows[T]):
-    """Sessions by event time, with a gap of its own behind each record."""
+    """Sessions by event time, whose gap is extracted from each record."""
 
     _event_time = True
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Any]:
-        """A gap of its own behind each record."""
+        """Returns sessions whose gap is extracted from each record."""
         return DynamicEventTimeSessionWindows(extractor)
 
 
 class DynamicProcessingTimeSessionWindows(_DynamicSessionWindows[T]):
-    """Sessions by the clock, with a gap of its own behind each record."""
+    """Sessions by the slot's clock, whose gap is extracted from each record."""
 
     @staticmethod
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor,
     ) -> DynamicProcessingTimeSessionWindows[Any]:
-        """A gap of its own behind each record."""
+        """Returns sessions whose gap is extracted from each record."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
 
 class GlobalWindows(WindowAssigner[T, GlobalWindow]):
-    """All records of a key in one window, which fires only if a trigger says so."""
+    """One window for all records of a key, which fires only by a trigger."""
 
     def __init__(self, default_trigger: Trigger[Any, GlobalWindow] | None = None) -> None:
         self._default_trigger = NeverTrigger() if default_trigger is None else default_trigger
 
     @staticmethod
     def create() -> GlobalWindows[Any]:
-        """Windows that never fire unless a trigger is set."""
+        """Returns windows that never fire unless a trigger is set."""
         return GlobalWindows()
 
     @staticmethod
     def create_with_end_of_stream_trigger() -> GlobalWindows[Any]:
-        """Windows that fire when the input has ended, for bounded streams."""
+        """Returns windows that fire at the end of the input, for bounded streams."""
         return GlobalWindows(EndOfStreamTrigger())
 
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[GlobalWindow]:
-        """The global window."""
+        """Returns the global window."""
         return [GlobalWindow()]
 
     def get_default_trigger(self, env: Any) -> Trigger[T, GlobalWindow]:
-        """Never fires, or at the end of the input."""
+        """Returns a trigger that never fires, or fires at the end of the input."""
         return self._default_trigger
 
     def get_window_serializer(self) -> TypeSerializer[GlobalWindow]:
-        """One byte."""
+        """Returns a serialiser that writes one byte."""
         return GlobalWindowSerializer()
 
     def is_event_time(self) -> bool:
-        """False."""
+        """Returns False."""
         return False
 
     def __repr__(self) -> str:
@@ -333,26 +333,26 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
 
 
 class _CountWindows(WindowAssigner[T, CountWindow]):
-    """Windows by the number of records of a key; the number so far is state of the key."""
+    """Windows by the number of records of a key; the count is kept as keyed state."""
 
     _window_size: int
     _counter: ValueStateDescriptor
 
     def get_default_trigger(self, env: Any) -> Trigger[T, CountWindow]:
-        """Fires when the window is full, and drops its records: no other one comes."""
+        """Returns a trigger that fires when the window is full, and purges it."""
         trigger: Trigger[T, Any] = PurgingTrigger(CountTrigger(self._window_size))
         return trigger
 
     def get_window_serializer(self) -> TypeSerializer[CountWindow]:
-        """The number of the window."""
+        """Returns a serialiser of the window's number."""
         return CountWindowSerializer()
 
     def is_event_time(self) -> bool:
-        """False."""
+        """Returns False."""
         return False
 
     def _next_count(self, context: WindowAssigner.WindowAssignerContext) -> int:
-        """How many records of the key came before this one."""
+        """Returns how many records of the key came before this one."""
         state = context.get_runtime_context().get_state(self._counter)
         count: int = state.value() or 0
         state.update(count + 1)
@@ -365,7 +365,7 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
 
 
 class CountTumblingWindowAssigner(_CountWindows[T]):
-    """Windows of so many records, one after the other."""
+    """Consecutive windows of a fixed number of records."""
 
     def __init__(self, window_size: int) -> None:
         self._positive(window_size=window_size)
@@ -380,7 +380,7 @@ class CountTumblingWindowAssigner(_CountWindows[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[CountWindow]:
-        """The one window that the record falls into."""
+        """Returns the one window of the record."""
         return [CountWindow(self._next_count(context) // self._window_size)]
 
     def __repr__(self) -> str:
@@ -388,7 +388,7 @@ class CountTumblingWindowAssigner(_CountWindows[T]):
 
 
 class CountSlidingWindowAssigner(_CountWindows[T]):
-    """Windows of so many records, which start every so many records."""
+    """Windows of a fixed number of records, which start every `slide` records."""
 
     def __init__(self, window_size: int, window_slide: int) -> None:
         self._positive(window_size=window_size, window_slide=window_slide)
@@ -404,7 +404,7 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[CountWindow]:
-        """All windows that contain the record, the latest first."""
+        """Returns all windows that contain the record, the latest first."""
         count = self._next_count(context)
         last = count // self._window_slide
         first = max(-(-(count - self._window_size + 1) // self._window_slide), 0)
@@ -415,7 +415,7 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
 
 
 def time_windows(env: Any, size: Length, slide: Length | None) -> WindowAssigner[Any, TimeWindow]:
-    """Tumbling or, with a slide, sliding windows by the time that the environment's time characteristic says."""
+    """Returns tumbling or, with a slide, sliding windows by the environment's time characteristic."""
     by_event = env.get_stream_time_characteristic() is not TimeCharacteristic.ProcessingTime
     if slide is None:
         return (TumblingEventTimeWindows if by_event else TumblingProcessingTimeWindows).of(size)
@@ -423,12 +423,12 @@ def time_windows(env: Any, size: Length, slide: Length | None) -> WindowAssigner
 
 
 def count_windows(size: int, slide: int) -> WindowAssigner[Any, CountWindow]:
-    """Tumbling count windows or, with a slide that is not 0, sliding ones."""
+    """Returns tumbling count windows or, with a slide other than 0, sliding ones."""
     return CountSlidingWindowAssigner(size, slide) if slide else CountTumblingWindowAssigner(size)
 
 
 def _lengths(owner: str, offset: Length | None, **lengths: Any) -> list[int]:
-    """All in milliseconds, the offset last."""
+    """Converts lengths to milliseconds; the offset comes last."""
     return [
         *(millis(owner, option, length) for option, length in lengths.items()),
         0 if offset is None else millis(owner, "offset", offset),

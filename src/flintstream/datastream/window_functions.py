@@ -1,4 +1,4 @@
-"""The functions that are called with the contents of a window.
+"""Window functions: called with the contents of a window.
 
 All are imported from `flintstream.datastream.functions`.
 """
@@ -55,27 +55,27 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W_contra]):
     """
 
     class Context(ABC, Generic[W_co]):
-        """What a window function may ask about the window that fires."""
+        """What a window function can access about the window that fires."""
 
         @abstractmethod
         def window(self) -> W_co:
-            """The window."""
+            """Returns the window."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """The clock of the slot, in milliseconds since 1970."""
+            """Returns the slot's clock, in milliseconds since 1970."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """The watermark that the operator has reached."""
+            """Returns the current watermark of the operator."""
 
         @abstractmethod
         def window_state(self) -> KeyedStateStore:
-            """State of this key and this window only; drop it in `clear`."""
+            """Returns state scoped to this key and window; clear it in `clear`."""
 
         @abstractmethod
         def global_state(self) -> KeyedStateStore:
-            """State of this key, across its windows."""
+            """Returns state scoped to this key, shared by its windows."""
 
     @abstractmethod
     def process(
@@ -91,19 +91,19 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W_contra]):
     """As `AllWindowFunction`, with a context that has the window and state."""
 
     class Context(ABC, Generic[W_co]):
-        """What a window function may ask about the window that fires."""
+        """What a window function can access about the window that fires."""
 
         @abstractmethod
         def window(self) -> W_co:
-            """The window."""
+            """Returns the window."""
 
         @abstractmethod
         def window_state(self) -> KeyedStateStore:
-            """State of this window only; drop it in `clear`."""
+            """Returns state scoped to this window; clear it in `clear`."""
 
         @abstractmethod
         def global_state(self) -> KeyedStateStore:
-            """State across windows."""
+            """Returns state shared by all windows."""
 
     @abstractmethod
     def process(self, context: ProcessAllWindowFunction.Context[W_contra], elements: Iterable[IN]) -> Iterable[OUT]:

@@ -1,4 +1,4 @@
-"""Windows themselves, and the contracts of what assigns records to them and what fires them.
+"""Windows, and the interfaces of window assigners and triggers.
 
 All are imported from `flintstream.datastream.window`.
 """
@@ -27,12 +27,12 @@ class Window(ABC):
 
     @abstractmethod
     def max_timestamp(self) -> int:
-        """The greatest timestamp that still belongs to the window."""
+        """Returns the greatest timestamp that belongs to the window."""
 
 
 @total_ordering
 class TimeWindow(Window):
-    """The time from `start` to `end`, in milliseconds; `end` itself does not belong to it.
+    """The time from `start` to `end` in milliseconds; `end` is exclusive.
 
     >>> TimeWindow(0, 10).max_timestamp()
     9
@@ -47,20 +47,21 @@ class TimeWindow(Window):
         self.end = end
 
     def max_timestamp(self) -> int:
-        """One millisecond before the end."""
+        """Returns the last millisecond before the end."""
         return self.end - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Whether the windows overlap or touch."""
+        """Returns whether the windows overlap or touch."""
         return self.start <= other.end and self.end >= other.start
 
     def cover(self, other: TimeWindow) -> TimeWindow:
-        """The smallest window that contains both."""
+        """Returns the smallest window that contains both."""
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """The start of the window of that size around a timestamp; windows are aligned to 1970 + `offset`.
+        """Returns the start of the window of a size that contains a timestamp; windows are aligned to 1970 plus
+        `offset`.
 
         >>> TimeWindow.get_window_start_with_offset(17, 0, 5)
         15
@@ -69,8 +70,7 @@ class TimeWindow(Window):
 
     @staticmethod
     def merge_windows(windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]) -> None:
-        """Tells the callback of each group of windows that overlap or touch, and of the window that covers
-        the group."""
+        """Calls the callback with each group of windows that overlap or touch, and the window that covers it."""
         groups: list[tuple[TimeWindow, set[TimeWindow]]] = []
         for window in sorted(windows):
             if groups and groups[-1][0].intersects(window):
@@ -100,7 +100,7 @@ class TimeWindow(Window):
 
 
 class CountWindow(Window):
-    """A window by number of records: the one of that number for its key.
+    """A window by number of records, identified by its number within the key.
 
     >>> CountWindow(3)
     CountWindow(id=3)
@@ -112,7 +112,7 @@ class CountWindow(Window):
         self.id = id
 
     def max_timestamp(self) -> int:
-        """The end of time: count windows do not end by time."""
+        """Returns the maximum timestamp: count windows do not end by time."""
         return MAX_WATERMARK
 
     def __eq__(self, other: object) -> bool:
@@ -126,7 +126,7 @@ class CountWindow(Window):
 
 
 class GlobalWindow(Window):
-    """The one window of all records of a key.
+    """The single window of all records of a key.
 
     >>> GlobalWindow.get() == GlobalWindow()
     True
@@ -136,11 +136,11 @@ class GlobalWindow(Window):
 
     @staticmethod
     def get() -> GlobalWindow:
-        """The global window."""
+        """Returns the global window."""
         return GlobalWindow()
 
     def max_timestamp(self) -> int:
-        """The end of time."""
+        """Returns the maximum timestamp."""
         return MAX_WATERMARK
 
     def __eq__(self, other: object) -> bool:
@@ -154,7 +154,7 @@ class GlobalWindow(Window):
 
 
 class TimeWindowSerializer(TypeSerializer[TimeWindow]):
-    """A time window as 16 bytes: start and end."""
+    """Serialises a time window as 16 bytes: start and end."""
 
     def serialize(self, element: TimeWindow, stream: IO[bytes]) -> None:
         """Writes the window."""
@@ -166,7 +166,7 @@ class TimeWindowSerializer(TypeSerializer[TimeWindow]):
 
 
 class CountWindowSerializer(TypeSerializer[CountWindow]):
-    """A count window as 8 bytes."""
+    """Serialises a count window as 8 bytes."""
 
     def serialize(self, element: CountWindow, stream: IO[bytes]) -> None:
         """Writes the window."""
@@ -178,7 +178,7 @@ class CountWindowSerializer(TypeSerializer[CountWindow]):
 
 
 class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
-    """The global window as one byte."""
+    """Serialises the global window as one byte."""
 
     def serialize(self, element: GlobalWindow, stream: IO[bytes]) -> None:
         """Writes the window."""
@@ -191,81 +191,81 @@ class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
 
 
 class TriggerResult(Enum):
-    """What a trigger decides about a window.
+    """The decision of a trigger about a window.
 
     >>> TriggerResult.FIRE_AND_PURGE.is_fire(), TriggerResult.FIRE.is_purge()
     (True, False)
     """
 
     CONTINUE = (False, False)
-    """Nothing happens."""
+    """Does nothing."""
     FIRE_AND_PURGE = (True, True)
-    """The window's result is emitted, and its records are dropped."""
+    """Emits the window's result, and drops its records."""
     FIRE = (True, False)
-    """The window's result is emitted, and its records stay."""
+    """Emits the window's result, and keeps its records."""
     PURGE = (False, True)
-    """The window's records are dropped without a result."""
+    """Drops the window's records without a result."""
 
     def is_fire(self) -> bool:
-        """Whether the result is emitted."""
+        """Returns whether the window is evaluated and its result emitted."""
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """Whether the records are dropped."""
+        """Returns whether the records are dropped."""
         return self.value[1]
 
 
 class Trigger(ABC, Generic[T, W]):
-    """Decides when a window's result is emitted, and when its records are dropped.
+    """Decides when a window's result is emitted and when its records are dropped.
 
-    A trigger keeps nothing itself: what it must remember goes into `ctx.get_partitioned_state`.
+    One trigger object serves all keys and windows: its state belongs in `ctx.get_partitioned_state`.
     """
 
     class TriggerContext(ABC):
-        """Time, timers and state of the key and window at hand."""
+        """Time, timers and state of the current key and window."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """The clock of the slot, in milliseconds since 1970."""
+            """Returns the slot's clock, in milliseconds since 1970."""
 
         @abstractmethod
         def get_metric_group(self) -> MetricGroup:
-            """Where the trigger registers metrics."""
+            """Returns the group in which the trigger registers metrics."""
 
         @abstractmethod
         def get_current_watermark(self) -> int:
-            """The watermark that the operator has reached."""
+            """Returns the current watermark of the operator."""
 
         @abstractmethod
         def register_processing_time_timer(self, time: int) -> None:
-            """Asks for `on_processing_time` at that time."""
+            """Registers a timer that calls `on_processing_time`."""
 
         @abstractmethod
         def register_event_time_timer(self, time: int) -> None:
-            """Asks for `on_event_time` when the watermark reaches that time."""
+            """Registers a timer that calls `on_event_time` when the watermark reaches that time."""
 
         @abstractmethod
         def delete_processing_time_timer(self, time: int) -> None:
-            """Takes a timer back."""
+            """Deletes a timer."""
 
         @abstractmethod
         def delete_event_time_timer(self, time: int) -> None:
-            """Takes a timer back."""
+            """Deletes a timer."""
 
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor[S]) -> S:
             """State of this key and this window."""
 
     class OnMergeContext(TriggerContext):
-        """The context while windows merge."""
+        """The context of a merge of windows."""
 
         @abstractmethod
         def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-            """Merges the state of the old windows into that of the new one."""
+            """Merges the state of the merged windows into that of the new window."""
 
     @abstractmethod
     def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Called for each record that is added to the window."""
+        """Called for each record added to the window."""
 
     @abstractmethod
     def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -276,49 +276,49 @@ class Trigger(ABC, Generic[T, W]):
         """Called when an event-time timer of the trigger fires."""
 
     def can_merge(self) -> bool:
-        """Whether the trigger works with windows that merge (sessions)."""
+        """Returns whether the trigger supports merging windows (sessions)."""
         return False
 
     @abstractmethod
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
-        """Called when windows have merged into `window`."""
+        """Called after windows were merged into `window`."""
 
     @abstractmethod
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
-        """Called when the window is deleted: drop timers and state."""
+        """Called when the window is deleted: delete timers and clear state."""
 
 
 class WindowAssigner(ABC, Generic[T, W]):
-    """Says which windows a record belongs to."""
+    """Assigns records to windows."""
 
     class WindowAssignerContext(ABC):
-        """What an assigner may ask."""
+        """What an assigner can access."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """The clock of the slot, in milliseconds since 1970."""
+            """Returns the slot's clock, in milliseconds since 1970."""
 
         @abstractmethod
         def get_runtime_context(self) -> RuntimeContext:
-            """The runtime context of the operator."""
+            """Returns the runtime context of the operator."""
 
     @abstractmethod
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[W]:
-        """The windows of a record."""
+        """Returns the windows of a record."""
 
     @abstractmethod
     def get_default_trigger(self, env: Any) -> Trigger[T, W]:
-        """The trigger of a window that is given none."""
+        """Returns the trigger of windows for which none is set."""
 
     @abstractmethod
     def get_window_serializer(self) -> TypeSerializer[W]:
-        """How the windows are stored."""
+        """Returns the serialiser of the windows."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
-        """Whether windows end by event time, so that records can be late."""
+        """Returns whether windows end by event time, so that records can be late."""
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):
@@ -333,4 +333,4 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: MergingWindowAssigner.MergeCallback[W]) -> None:
-        """Tells the callback which of the windows merge."""
+        """Calls the callback with the windows to merge."""

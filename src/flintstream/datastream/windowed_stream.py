@@ -1,4 +1,4 @@
-"""Streams cut into windows. Imported from `flintstream.datastream`."""
+"""Windowed streams. Imported from `flintstream.datastream`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from flintstream.runtime.windows.contents import (
 )
 from flintstream.runtime.windows.functions import Apply, PassOn, Process
 from flintstream.runtime.windows.operator import WindowOperator
-from flintstream.runtime.windows.parts import WindowParts
+from flintstream.runtime.windows.spec import WindowSpec
 
 if TYPE_CHECKING:
     from flintstream.datastream.keyed_stream import KeyedStream
@@ -60,7 +60,7 @@ _Self = TypeVar("_Self", bound="_Windows")
 
 
 class _Windows(Generic[T_co, K_co, W_co]):
-    """What windows with and without keys share."""
+    """The part shared by keyed and non-keyed windows."""
 
     _with_keys = True
     _method = "window"
@@ -78,15 +78,15 @@ class _Windows(Generic[T_co, K_co, W_co]):
         self._late_tag: OutputTag | None = None
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """The environment that the stream belongs to."""
+        """Returns the environment that the stream belongs to."""
         return self._keyed_stream.get_execution_environment()
 
     def get_input_type(self) -> TypeInformation:
-        """The type of the records that go into windows."""
+        """Returns the type of the input records."""
         return self._keyed_stream.get_type()
 
     def trigger(self: _Self, trigger: Trigger[Any, Any]) -> _Self:
-        """When a window's result is emitted, in place of the assigner's default: `windows.trigger(CountTrigger.of(10))`."""
+        """Sets when a window fires, instead of the assigner's default trigger: `windows.trigger(CountTrigger.of(10))`."""
         if not isinstance(trigger, Trigger):
             raise TypeError(f"trigger: expected a Trigger, got {trigger!r}")
         self._check_merging(trigger)
@@ -94,9 +94,9 @@ class _Windows(Generic[T_co, K_co, W_co]):
         return self
 
     def evictor(self: _Self, evictor: Evictor[Any, Any]) -> _Self:
-        """Which records of a window that fires its function gets: `windows.evictor(CountEvictor.of(10))`.
+        """Sets which records are evicted from a window that fires: `windows.evictor(CountEvictor.of(10))`.
 
-        All records of a window are kept for it, also with a reduce or aggregate function.
+        Windows with an evictor keep all their records, even with a reduce or aggregate function.
         """
         if not isinstance(evictor, Evictor):
             raise TypeError(f"evictor: expected an Evictor, got {evictor!r}")
@@ -104,7 +104,9 @@ class _Windows(Generic[T_co, K_co, W_co]):
         return self
 
     def allowed_lateness(self: _Self, time_ms: int | Time | Duration) -> _Self:
-        """How long after its end (milliseconds of event time) a window still takes records, and fires again for each."""
+        """Sets for how long after its end (milliseconds of event time) a window accepts late records; it fires again
+        for each.
+        """
         lateness = millis("allowed_lateness", "time_ms", time_ms)
         if lateness < 0:
             raise ValueError(f"allowed_lateness: the time must not be negative, got {time_ms!r}")
@@ -112,7 +114,9 @@ class _Windows(Generic[T_co, K_co, W_co]):
         return self
 
     def side_output_late_data(self: _Self, output_tag: OutputTag[Any]) -> _Self:
-        """Where records go that come too late for all their windows; without it they are dropped and counted."""
+        """Sends records that are too late for all their windows to a side output; by default they are dropped and
+        counted.
+        """
         if not isinstance(output_tag, OutputTag):
             raise TypeError(f"side_output_late_data: expected an OutputTag, got {output_tag!r}")
         self._late_tag = output_tag
@@ -143,11 +147,11 @@ class _Windows(Generic[T_co, K_co, W_co]):
         output_type: OutputType = None,
         mergeable: bool = False,
     ) -> DataStream[T_co] | DataStream[R]:
-        """Reduces the records of each window to one, as they come.
+        """Reduces the records of each window to one, incrementally.
 
-        With a window function, that gets the one record: `windows.reduce(max, Report())`. `mergeable=True` is your word that
-        the function gives the same however records are grouped and ordered, as `max` does: then sliding windows share panes,
-        and the function runs once a record instead of once a record and window.
+        A window function, if given, receives the one record: `windows.reduce(max, Report())`. `mergeable=True` declares
+        that the result does not depend on how records are grouped and ordered, as with `max`: sliding windows then
+        share panes, and the function runs once per record instead of once per record and window.
         """
         function = checked_function("reduce", reduce_function, ReduceFunction)
         declared = declared_output_type("reduce", output_type)
@@ -182,11 +186,11 @@ class _Windows(Generic[T_co, K_co, W_co]):
         output_type: OutputType = None,
         mergeable: bool = False,
     ) -> DataStream[A] | DataStream[R]:
-        """Aggregates the records of each window as they come; only the accumulator is kept.
+        """Aggregates the records of each window incrementally; only the accumulator is kept.
 
-        With a window function, that gets the one result: `windows.aggregate(Average(), Report())`. `mergeable=True` is your
-        word that `merge` gives what adding all records to one accumulator gives, in whatever order: then sliding windows
-        share panes, and `add` runs once a record instead of once a record and window.
+        A window function, if given, receives the one result: `windows.aggregate(Average(), Report())`. `mergeable=True`
+        declares that `merge` gives the same as adding all records to one accumulator, in any order: sliding windows
+        then share panes, and `add` runs once per record instead of once per record and window.
         """
         if not isinstance(aggregate_function, AggregateFunction):
             raise TypeError(f"aggregate: expected an AggregateFunction, got {aggregate_function!r}")
@@ -218,20 +222,23 @@ class _Windows(Generic[T_co, K_co, W_co]):
         window_function: OfWindow[A, R, K_co, W_co] | None = None,
         output_type: OutputType = None,
     ) -> DataStream[A] | DataStream[R]:
-        """Starts each window with a value and takes each record in: `windows.fold(0, lambda total, value: total + value)`.
+        """Folds the records of each window into an initial value: `windows.fold(0, lambda total, value: total +
+        value)`.
 
-        Windows that merge need a function that can merge too: use `aggregate` for those.
+        Not supported for merging windows: use `aggregate` for those.
         """
         if not callable(fold_function):
             raise TypeError(f"fold: expected a function of the value so far and a record, got {fold_function!r}")
         if isinstance(self._assigner, MergingWindowAssigner):
-            raise TypeError(f"fold: the windows of {self._assigner!r} merge, and fold() cannot: use aggregate()")
+            raise TypeError(
+                f"fold: the windows of {self._assigner!r} merge, which fold() does not support: use aggregate()"
+            )
         declared = declared_output_type("fold", output_type)
         contents = FoldedContents(initial_value, fold_function)
         return self._windows("fold", contents, window_function, declared, fold_function)
 
     def sum(self, position_to_sum: Position = 0) -> DataStream[T_co]:
-        """The sum of a field, by position or name; the other fields are those of the window's first record.
+        """Sums a field, by position or name; the other fields are those of the window's first record.
 
         Example::
 
@@ -240,19 +247,19 @@ class _Windows(Generic[T_co, K_co, W_co]):
         return self._aggregation("sum", position_to_sum)
 
     def min(self, position_to_min: Position = 0) -> DataStream[T_co]:
-        """The smallest value of a field; the other fields are those of the window's first record: `windows.min(1)`."""
+        """Emits the minimum of a field; the other fields are those of the window's first record: `windows.min(1)`."""
         return self._aggregation("min", position_to_min)
 
     def max(self, position_to_max: Position = 0) -> DataStream[T_co]:
-        """The largest value of a field; the other fields are those of the window's first record: `windows.max(1)`."""
+        """Emits the maximum of a field; the other fields are those of the window's first record: `windows.max(1)`."""
         return self._aggregation("max", position_to_max)
 
     def min_by(self, position_to_min_by: Position = 0) -> DataStream[T_co]:
-        """The record with the smallest value of a field, the first of equal ones: `windows.min_by("price")`."""
+        """Emits the record with the smallest value of a field; of equal ones, the first: `windows.min_by("price")`."""
         return self._aggregation("min_by", position_to_min_by)
 
     def max_by(self, position_to_max_by: Position = 0) -> DataStream[T_co]:
-        """The record with the largest value of a field, the first of equal ones: `windows.max_by("price")`."""
+        """Emits the record with the largest value of a field; of equal ones, the first: `windows.max_by("price")`."""
         return self._aggregation("max_by", position_to_max_by)
 
     def _aggregation(self, name: str, position: Position) -> DataStream[T_co]:
@@ -298,7 +305,7 @@ class _Windows(Generic[T_co, K_co, W_co]):
         if trigger is None:
             trigger = self._assigner.get_default_trigger(self.get_execution_environment())
             self._check_merging(trigger)
-        parts = WindowParts(
+        spec = WindowSpec(
             self._assigner,
             trigger,
             contents,
@@ -308,7 +315,7 @@ class _Windows(Generic[T_co, K_co, W_co]):
             None if self._late_tag is None else self._late_tag.tag_id,
             mergeable,
         )
-        operator = window_operator(parts, self.get_execution_environment()._state_in_memory)
+        operator = window_operator(spec, self.get_execution_environment()._state_in_memory)
         stream = self._keyed_stream._transform(type(self._assigner).__name__, operator, declared)
         names = [type(function).__name__ for function in (reducer, window_function) if function is not None]
         kind = "Window" if self._with_keys else "AllWindow"
@@ -318,7 +325,8 @@ class _Windows(Generic[T_co, K_co, W_co]):
     def _check_merging(self, trigger: Trigger[Any, Any]) -> None:
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
             raise TypeError(
-                f"trigger: the windows of {self._assigner!r} merge, and {trigger!r} cannot (can_merge() is False)"
+                f"trigger: the windows of {self._assigner!r} merge, which {trigger!r} does not support (can_merge() "
+                "is False)"
             )
 
     def _finish(self, stream: DataStream) -> DataStream:
@@ -336,7 +344,7 @@ class _Windows(Generic[T_co, K_co, W_co]):
 
 
 class WindowedStream(_Windows[T_co, K_co, W_co]):
-    """Windows of each key: `keyed.window(TumblingEventTimeWindows.of(Time.minutes(1)))`."""
+    """Windows per key: `keyed.window(TumblingEventTimeWindows.of(Time.minutes(1)))`."""
 
     def __init__(self, keyed_stream: KeyedStream[T_co, K_co], window_assigner: WindowAssigner[Any, W_co]) -> None:
         super().__init__(keyed_stream, window_assigner)
@@ -362,24 +370,24 @@ def _named(kind: type[Any]) -> str:
     return f"{'an' if name.startswith('A') else 'a'} {name}"
 
 
-# Only our own classes: a subclass may do as it likes.
+# Exact classes only: a subclass may behave differently.
 _TUMBLING = (TumblingEventTimeWindows, TumblingProcessingTimeWindows)
 _SLIDING = (SlidingEventTimeWindows, SlidingProcessingTimeWindows)
 
 
-def window_operator(parts: WindowParts, in_memory: bool = True) -> WindowBase:
-    """The operator for windows as a program has described them.
+def window_operator(spec: WindowSpec, in_memory: bool = True) -> WindowBase:
+    """Returns the operator for the windows of a program.
 
-    The fast one holds its windows in memory; where state may be larger than that, the general one is used for all.
+    The fast operator holds its windows in memory; with a backend for state larger than memory, the general one is used.
     """
-    if parts.evictor is not None:
-        return WindowOperator(parts.for_evictor())
-    assigner = parts.assigner
+    if spec.evictor is not None:
+        return WindowOperator(spec.for_evictor())
+    assigner = spec.assigner
     at_the_end = EventTimeTrigger if assigner.is_event_time() else ProcessingTimeTrigger
-    if type(parts.trigger) is not at_the_end or not in_memory:
-        return WindowOperator(parts, TimeWindow if isinstance(assigner, _TUMBLING + _SLIDING) else None)
+    if type(spec.trigger) is not at_the_end or not in_memory:
+        return WindowOperator(spec, TimeWindow if isinstance(assigner, _TUMBLING + _SLIDING) else None)
     if type(assigner) in _TUMBLING:
-        return AlignedWindowOperator(parts, TimeWindow, assigner._size, assigner._size, assigner._offset)
+        return AlignedWindowOperator(spec, TimeWindow, assigner._size, assigner._size, assigner._offset)
     if type(assigner) in _SLIDING:
-        return AlignedWindowOperator(parts, TimeWindow, assigner._size, assigner._slide, assigner._offset)
-    return WindowOperator(parts)
+        return AlignedWindowOperator(spec, TimeWindow, assigner._size, assigner._slide, assigner._offset)
+    return WindowOperator(spec)

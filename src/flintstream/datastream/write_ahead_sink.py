@@ -1,4 +1,6 @@
-"""GenericWriteAheadSink: a sink for systems without transactions, which sends the records of a checkpoint at once."""
+"""GenericWriteAheadSink: a sink for systems without transactions, which sends the records of a checkpoint when it
+completes.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ __all__ = ["CheckpointCommitter", "GenericWriteAheadSink"]
 
 
 class CheckpointCommitter(ABC):
-    """Remembers which checkpoints a write-ahead sink has sent, outside of the job: in the system that it writes to, say.
+    """Records which checkpoints a write-ahead sink has sent, outside the job: for example in the target system.
 
-    Marks are kept by `job_id` and `operator_id`, which are set before `open`, and by subtask and checkpoint. See
+    Marks are keyed by `job_id` and `operator_id`, which are set before `open`, and by subtask and checkpoint. See
     `GenericWriteAheadSink` for an example.
     """
 
@@ -28,7 +30,7 @@ class CheckpointCommitter(ABC):
     operator_id: str
 
     def set_job_id(self, job_id: str) -> None:
-        """Called before `open`, with the id that the job keeps when it is restarted."""
+        """Called before `open`, with the id that the job keeps across restarts."""
         self.job_id = job_id
 
     def set_operator_id(self, operator_id: str) -> None:
@@ -36,24 +38,25 @@ class CheckpointCommitter(ABC):
         self.operator_id = operator_id
 
     def open(self) -> None:
-        """Called once in each subtask before the first mark is asked for."""
+        """Called once per subtask before the first query."""
 
     def close(self) -> None:
-        """Called once in each subtask at the end, also after a failure, perhaps without `open`."""
+        """Called once per subtask at the end, also after a failure, possibly without `open`."""
 
     @abstractmethod
     def commit_checkpoint(self, subtask_idx: int, checkpoint_id: int) -> None:
-        """The values of a subtask and checkpoint have been sent: leave a mark."""
+        """Marks the values of a subtask and checkpoint as sent."""
 
     @abstractmethod
     def is_checkpoint_committed(self, subtask_idx: int, checkpoint_id: int) -> bool:
-        """Whether there is a mark."""
+        """Returns whether there is a mark."""
 
 
 class GenericWriteAheadSink(RichSinkFunction[IN]):
-    """A sink that gets the records of a checkpoint together, once the checkpoint is complete.
+    """A sink that receives the records of a checkpoint together, once the checkpoint is complete.
 
-    Until then they are part of the job's state. Use it for systems that have no transactions that outlive a connection::
+    Until then the records are part of the job's state. Use it for systems whose transactions do not outlive a
+    connection::
 
         class Orders(GenericWriteAheadSink):
             def open(self, runtime_context):
@@ -77,12 +80,13 @@ class GenericWriteAheadSink(RichSinkFunction[IN]):
 
         stream.add_sink(Orders(Sent()))
 
-    The values of a subtask and checkpoint are sent together, and again if the job fails before the committer has its mark:
-    at least once. Where the mark is written together with the values, as above, it is exactly once.
+    The values of a subtask and checkpoint are sent together, and again if the job fails before the committer has its
+    mark: delivery is at least once. If the mark is written in the same transaction as the values, as above, it is
+    exactly once.
 
-    :param committer: remembers what has been sent, so that nothing is sent again after a restart.
+    :param committer: records what has been sent, so that it is not sent again after a restart.
     :param serializer: how records become bytes; pickle unless given.
-    :param job_id: what the committer keeps its marks by; the id of the running job unless given.
+    :param job_id: the job id under which the committer keeps its marks; by default that of the running job.
     """
 
     # Class attributes, so that a subclass need not call `super().__init__()`.
@@ -100,26 +104,26 @@ class GenericWriteAheadSink(RichSinkFunction[IN]):
         if committer is not None and not isinstance(committer, CheckpointCommitter):
             raise TypeError(f"GenericWriteAheadSink: committer must be a CheckpointCommitter, got {committer!r}")
         if job_id is not None and not (isinstance(job_id, str) and job_id):
-            raise TypeError(f"GenericWriteAheadSink: job_id must be a text that is not empty, got {job_id!r}")
+            raise TypeError(f"GenericWriteAheadSink: job_id must be a non-empty string, got {job_id!r}")
         self.committer = committer
         self.serializer = checked_serializer("GenericWriteAheadSink: serializer", serializer)
         self.job_id = job_id
 
     @abstractmethod
     def send_values(self, values: Iterable[IN], checkpoint_id: int, timestamp: int) -> bool:
-        """Sends the records that a complete checkpoint has kept, in order; `values` can be iterated once.
+        """Sends the records of a completed checkpoint, in order; `values` can be iterated once.
 
-        True says that they are sent. False, or an exception, that they are not: they are tried again when the next
-        checkpoint is complete. At the end of the input, where none follows, the job fails instead.
+        Returns True once they are sent. After False or an exception they are sent again when the next checkpoint
+        completes; at the end of the input, where none follows, the job fails instead.
 
-        :param checkpoint_id: the checkpoint; the same for the same values, also after a restart.
-        :param timestamp: when it was started, in milliseconds since 1970.
+        :param checkpoint_id: the checkpoint; the same for the same values, even after a restart.
+        :param timestamp: when the checkpoint was triggered, in milliseconds since 1970.
         """
 
     def invoke(self, value: IN, context: SinkFunction.Context) -> None:
-        """Not called: records are kept until their checkpoint is complete."""
-        raise TypeError(f"{type(self).__name__} takes records by send_values(), not by invoke()")
+        """Not called: records are buffered until their checkpoint completes."""
+        raise TypeError(f"{type(self).__name__} receives records in send_values(), not in invoke()")
 
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
-        """The operator that keeps and sends records in a slot."""
+        """Returns the operator that buffers and sends records in a slot."""
         return WriteAheadOperator(self)

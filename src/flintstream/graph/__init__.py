@@ -1,4 +1,4 @@
-"""From transformations to the stream graph, the job graph and the execution graph, and their printers."""
+"""The transformations, the stream graph, the job graph and the execution graph of a program, and their printers."""
 
 from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.execution_graph import ExecutionGraph, Subtask

@@ -1,7 +1,7 @@
-"""What the graph layer raises when a program cannot become a job."""
+"""The errors of the graph layer."""
 
 from __future__ import annotations
 
 
 class InvalidProgramException(ValueError):
-    """The program is wrong as written: the message names the operators, the option and what to do."""
+    """The program is invalid; the message names the operators, the option and what to do."""

@@ -1,4 +1,4 @@
-"""The execution graph: vertices times parallelism, the level of each vertex, the slot of each subtask."""
+"""The execution graph: the subtasks of each vertex, the level of each vertex, the slot of each subtask."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ExecutionGraph:
             self._group_offsets[group] = offset
             offset += size
         self.slots_count: int = offset
-        """How many slots the job needs."""
+        """The number of slots of the job."""
         self.levels: list[list[JobVertex]] = [[] for _ in range(max(self._level_of, default=-1) + 1)]
         """The vertices of each level, level 0 first."""
         for vertex in job_graph.vertices:
@@ -48,36 +48,36 @@ class ExecutionGraph:
 
     @property
     def slot_sharing_groups(self) -> dict[str, range]:
-        """The slots of each slot sharing group, in order of first appearance."""
+        """Returns the slots of each slot sharing group, in order of first appearance."""
         return {
             group: range(self._group_offsets[group], self._group_offsets[group] + size)
             for group, size in self._group_sizes.items()
         }
 
     def level(self, vertex_id: int) -> int:
-        """The level of a vertex."""
+        """Returns the level of a vertex."""
         return self._level_of[vertex_id]
 
     def slot(self, vertex_id: int, subtask: int) -> int:
-        """The slot in which a subtask runs."""
+        """Returns the slot of a subtask."""
         vertex = self.job_graph.vertices[vertex_id]
         if not 0 <= subtask < vertex.parallelism:
-            raise IndexError(f"'{vertex.name}' has {vertex.parallelism} subtasks, there is no subtask {subtask}.")
+            raise IndexError(f"'{vertex.name}' has {vertex.parallelism} subtasks and no subtask {subtask}.")
         return self._group_offsets[vertex.slot_sharing_group] + subtask
 
     def slot_subtasks(self, slot: int) -> list[Subtask]:
-        """The subtasks that a slot hosts, upstream ones first."""
+        """Returns the subtasks of a slot, upstream ones first."""
         return [subtask for subtask in self.subtasks if subtask.slot == slot]
 
     def channels(self, edge: JobEdge, source_subtask: int) -> list[int]:
-        """The target subtasks that a source subtask can send to over an edge."""
+        """Returns the target subtasks to which a source subtask sends over an edge."""
         sources, targets = self._parallelisms(edge)
         if edge.partitioner.is_pointwise:
             return _pointwise_targets(source_subtask, sources, targets)
         return list(range(targets))
 
     def input_channels(self, edge: JobEdge, target_subtask: int) -> list[int]:
-        """The source subtasks from which a target subtask receives over an edge."""
+        """Returns the source subtasks from which a target subtask receives over an edge."""
         sources, targets = self._parallelisms(edge)
         if edge.partitioner.is_pointwise:
             return _pointwise_sources(target_subtask, sources, targets)
@@ -89,7 +89,7 @@ class ExecutionGraph:
 
 
 def _levels(job_graph: JobGraph) -> list[int]:
-    """The level of each vertex; vertex ids are in topological order."""
+    """Returns the level of each vertex; vertex ids are in topological order."""
     levels = [0] * len(job_graph.vertices)
     for edge in sorted(job_graph.edges, key=lambda edge: edge.source_vertex):
         levels[edge.target_vertex] = max(levels[edge.target_vertex], levels[edge.source_vertex] + 1)
@@ -103,8 +103,8 @@ def _group_sizes(job_graph: JobGraph) -> dict[str, int]:
     return sizes
 
 
-# Flink's pointwise distribution pattern (VertexInputInfoComputationUtils): contiguous ranges, sizes differ
-# by one at most. With equal parallelism it is the identity, so that a forward edge needs no case of its own.
+# Flink's pointwise distribution pattern (VertexInputInfoComputationUtils): contiguous ranges whose sizes differ by at
+# most one. With equal parallelism it is the identity, so a forward edge needs no special case.
 
 
 def _pointwise_targets(source: int, sources: int, targets: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Guarantees: how often a record of a source counts in a sink, when something fails meanwhile."""
+"""Delivery guarantees: how often a record of a source is counted in a sink if the job fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flintstream.graph.stream_graph import StreamGraph, StreamNode
 
 
 class Delivery(Enum):
-    """How often."""
+    """A delivery guarantee."""
 
     AT_MOST_ONCE = "at most once"
     AT_LEAST_ONCE = "at least once"
@@ -18,7 +18,7 @@ class Delivery(Enum):
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a source and a sink give together, and why it is not more or what it depends on."""
+    """The guarantee of a source and a sink together, and its limiting factor or precondition."""
 
     source: str
     sink: str
@@ -31,7 +31,7 @@ class Guarantee:
 
 
 def guarantees(graph: StreamGraph, checkpointing: bool) -> list[Guarantee]:
-    """The guarantee of each sink for each source from which records reach it."""
+    """Returns the guarantee of each sink for each source whose records reach it."""
     return [
         _guarantee(source, sink, checkpointing)
         for sink in graph.nodes.values()
@@ -41,7 +41,7 @@ def guarantees(graph: StreamGraph, checkpointing: bool) -> list[Guarantee]:
 
 
 def guarantees_text(graph: StreamGraph, checkpointing: bool) -> str:
-    """The guarantees for people, one a line."""
+    """Formats the guarantees, one per line."""
     lines = [f"  {guarantee}" for guarantee in guarantees(graph, checkpointing)]
     return "\n".join(["Guarantees if something fails:", *lines]) + "\n" if lines else ""
 
@@ -51,14 +51,16 @@ def _guarantee(source: StreamNode, sink: StreamNode, checkpointing: bool) -> Gua
     if not checkpointing:
         return Guarantee(*names, Delivery.AT_MOST_ONCE, "no checkpoints")
     if not _replayable(source):
-        return Guarantee(*names, Delivery.AT_MOST_ONCE, "the source cannot be read again")
+        return Guarantee(*names, Delivery.AT_MOST_ONCE, "the source cannot be replayed")
     if sink.operator.exactly_once or sink.operator.commits:
         return Guarantee(*names, Delivery.EXACTLY_ONCE, sink.operator.proviso)
-    return Guarantee(*names, Delivery.AT_LEAST_ONCE, "the sink writes at once")
+    return Guarantee(*names, Delivery.AT_LEAST_ONCE, "the sink writes immediately")
 
 
 def _replayable(source: StreamNode) -> bool:
-    """Whether a source restores its position from a checkpoint: one of splits says so itself, a function by its state."""
+    """Returns whether a source restores its position from a checkpoint: declared by a source of splits, derived from
+    the state of a function.
+    """
     splits = getattr(source.source, "replayable", None)
     return bool(source.operator.replayable if splits is None else splits)
 

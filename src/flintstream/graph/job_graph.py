@@ -1,4 +1,4 @@
-"""The job graph: operators chained into vertices, which exchange records only over the edges between them."""
+"""The job graph: operators chained into vertices, and the edges between them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flintstream.graph.transformations import ChainingStrategy
 
 @dataclass
 class JobVertex:
-    """A chain of operators that runs as one task per subtask. A chain is a tree: it may branch inside.
+    """A chain of operators that runs as one task per subtask. A chain is a tree and may branch.
 
     `node_ids` has the head first, then its descendants in topological order; `chained_edges` are the
     edges inside the chain.
@@ -27,13 +27,13 @@ class JobVertex:
 
     @property
     def head_id(self) -> int:
-        """The node that receives the vertex's input (or is its source)."""
+        """Returns the node that receives the vertex's input (or is its source)."""
         return self.node_ids[0]
 
 
 @dataclass(frozen=True)
 class JobEdge:
-    """Records from the operator `source_node` inside one vertex to the head of another."""
+    """An edge from the operator `source_node` inside one vertex to the head of another."""
 
     index: int
     source_vertex: int
@@ -54,21 +54,21 @@ class JobGraph:
     nodes: dict[int, StreamNode]
 
     def in_edges(self, vertex_id: int) -> list[JobEdge]:
-        """The edges into a vertex, by input and then in the order the program made them."""
+        """Returns the edges into a vertex, by input and then in program order."""
         edges = [edge for edge in self.edges if edge.target_vertex == vertex_id]
         return sorted(edges, key=lambda edge: (edge.input_index, edge.index))
 
     def out_edges(self, vertex_id: int) -> list[JobEdge]:
-        """The edges out of a vertex."""
+        """Returns the edges out of a vertex."""
         return [edge for edge in self.edges if edge.source_vertex == vertex_id]
 
     def vertex_of(self, node_id: int) -> JobVertex:
-        """The vertex in which an operator runs."""
+        """Returns the vertex of an operator."""
         return next(vertex for vertex in self.vertices if node_id in vertex.node_ids)
 
 
 def is_chainable(edge: StreamEdge, graph: StreamGraph) -> bool:
-    """Whether the two operators of an edge run in one task."""
+    """Returns whether the two operators of an edge run in one task."""
     source, target = graph.nodes[edge.source_id], graph.nodes[edge.target_id]
     return (
         graph.config.chaining
@@ -87,11 +87,11 @@ def _max_parallelism_allows(source: StreamNode, target: StreamNode, config: Stre
 
 
 def build_job_graph(graph: StreamGraph) -> JobGraph:
-    """Chain what can be chained, and turn the other edges into edges between vertices."""
+    """Chains operators where possible, and turns the other edges into edges between vertices."""
     chained = {edge.index for edge in graph.edges if is_chainable(edge, graph)}
     vertex_ids: dict[int, int] = {}
     members: list[list[StreamNode]] = []
-    # Nodes come in topological order, so a node's predecessor has its vertex already.
+    # Nodes are in topological order, so the vertex of a node's predecessor exists already.
     for node in graph.nodes.values():
         if node.in_edges and node.in_edges[0].index in chained:
             vertex_ids[node.id] = vertex_ids[node.in_edges[0].source_id]
@@ -130,7 +130,7 @@ def _vertex(id: int, nodes: list[StreamNode], chained: set[int]) -> JobVertex:
 
 
 def _chain_name(nodes: list[StreamNode], chained: set[int]) -> str:
-    """Flink's name of a chain: `Source: X -> Map -> (Filter, Sink: Print to Std. Out)`."""
+    """Returns Flink's name of a chain: `Source: X -> Map -> (Filter, Sink: Print to Std. Out)`."""
     names: dict[int, str] = {}
     for node in reversed(nodes):
         branches = [names[edge.target_id] for edge in node.out_edges if edge.index in chained]

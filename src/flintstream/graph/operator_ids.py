@@ -1,7 +1,7 @@
-"""Operator ids: under which id an operator's state is stored, and found again by a later run.
+"""Operator ids, by which an operator's state is stored and matched on restore.
 
-A uid gives the same id whatever the program around it looks like. Without one the id comes from the
-operator's place in the graph; names, parallelism and chaining have no part in it, so these may change.
+A uid determines the id independently of the rest of the program. Without one, the id is derived from the operator's
+position in the graph; names, parallelism and chaining do not affect it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _UID_HASH = re.compile(r"[0-9a-fA-F]{32}")
 
 
 def operator_id_of_uid(uid: str) -> str:
-    """The operator id that a uid stands for."""
+    """Returns the operator id of a uid."""
     return md5(uid.encode()).hexdigest()
 
 
 def assign_operator_ids(graph: StreamGraph) -> None:
-    """Set `operator_id` of each node; missing uids (where required) and duplicates are errors."""
+    """Sets `operator_id` of each node; raises for duplicates and, where uids are required, for missing ones."""
     owners: dict[str, StreamNode] = {}
     structural = _structural_ids(graph)
     for node in graph.nodes.values():
@@ -39,7 +39,7 @@ def assign_operator_ids(graph: StreamGraph) -> None:
             what = f"uid '{node.uid}'" if node.uid_hash is None else f"uid hash '{node.uid_hash}'"
             raise InvalidProgramException(
                 f"Operators '{other.name}' and '{node.name}' have the same {what}. "
-                f"Each operator of a job needs a uid of its own."
+                f"Each operator of a job needs a unique uid."
             )
 
 
@@ -54,7 +54,7 @@ def _given_id(node: StreamNode) -> str | None:
 
 
 def _structural_ids(graph: StreamGraph) -> dict[int, str]:
-    """A hash for each node of its position in topological order and of the hashes of what it reads."""
+    """Returns a hash for each node, of its position in topological order and the hashes of its inputs."""
     ids: dict[int, str] = {}
     for position, node in enumerate(graph.nodes.values()):
         digest = md5(f"{position}:{node.kind}:{node.two_inputs}".encode())

@@ -1,6 +1,6 @@
-"""How the records of an edge are spread over the subtasks of its target.
+"""Partitioners: how the records of an edge are distributed over the subtasks of its target.
 
-These are descriptions only, small and immutable; `flintstream.runtime` has the writers that act on them.
+These are immutable descriptions; the writers in `flintstream.runtime` implement them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamPartitioner:
-    """What all partitioners share.
+    """Base class of partitioners.
 
-    `ship_strategy` is the name that execution plans print. `is_pointwise` tells whether a source subtask
-    is connected to some target subtasks only; otherwise each one is connected to all.
+    `ship_strategy` is the name shown in execution plans. `is_pointwise` is whether a source subtask is connected to
+    only some target subtasks instead of all.
     """
 
     ship_strategy: ClassVar[str]
@@ -45,7 +45,7 @@ class RebalancePartitioner(StreamPartitioner):
 
 @dataclass(frozen=True)
 class RescalePartitioner(StreamPartitioner):
-    """Round robin over the few target subtasks that this source subtask is connected to."""
+    """Round robin over the connected target subtasks."""
 
     ship_strategy: ClassVar[str] = "RESCALE"
     is_pointwise: ClassVar[bool] = True
@@ -53,7 +53,7 @@ class RescalePartitioner(StreamPartitioner):
 
 @dataclass(frozen=True)
 class ShufflePartitioner(StreamPartitioner):
-    """A target subtask at random for each record."""
+    """A random target subtask for each record."""
 
     ship_strategy: ClassVar[str] = "SHUFFLE"
 
@@ -74,10 +74,10 @@ class GlobalPartitioner(StreamPartitioner):
 
 @dataclass(frozen=True)
 class KeyGroupPartitioner(StreamPartitioner):
-    """By the key group of the record's key: what `key_by` records.
+    """By the key group of the record's key; created by `key_by`.
 
-    `key_selector` maps a record to its key; `key_type` is the declared type of the key, if any; `call_site` is the file and
-    line of the program that it stems from.
+    `key_selector` maps a record to its key; `key_type` is the declared type of the key, if any; `call_site` is the file
+    and line of the call in the program.
     """
 
     key_selector: Callable[[Any], Any]
@@ -88,13 +88,13 @@ class KeyGroupPartitioner(StreamPartitioner):
 
     @property
     def name(self) -> str:
-        """What errors of keys are blamed on."""
+        """Returns the name shown in errors about keys."""
         return "key_by" if self.call_site is None else f"key_by at {self.call_site}"
 
 
 @dataclass(frozen=True)
 class CustomPartitioner(StreamPartitioner):
-    """By the user's function: `partitioner(key, number_of_target_subtasks)` is the target's index."""
+    """By the user's function: `partitioner(key, number_of_target_subtasks)` returns the target's index."""
 
     partitioner: Callable[[Any, int], int]
     key_selector: Callable[[Any], Any]

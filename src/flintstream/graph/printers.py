@@ -1,4 +1,4 @@
-"""The three graphs for people and tools: as JSON, as Graphviz DOT and as text for a terminal."""
+"""Prints the three graphs as JSON, as Graphviz DOT and as text for a terminal."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from flintstream.graph.stream_graph import StreamGraph
 
 AnyGraph = StreamGraph | JobGraph | ExecutionGraph
 
-# What PyFlink calls the operators that it puts around keys.
+# The names of the operators that PyFlink adds around keys.
 _KEYS, _VALUES = "_stream_key_by_map_operator", "_keyed_stream_values_operator"
 _PACTS = {"source": "Data Source", "operator": "Operator", "sink": "Data Sink"}
 
 
 def to_json(graph: AnyGraph) -> str:
-    """JSON in Flink's shape: `getExecutionPlan` for a stream graph, the REST API's plan for the others."""
+    """Returns JSON in Flink's format: `getExecutionPlan` for a stream graph, the REST API's plan for the others."""
     if isinstance(graph, StreamGraph):
-        # As Flink does: sinks last, otherwise in the order of the program.
+        # As in Flink: sinks last, otherwise in program order.
         nodes = sorted(_stream_plan(graph), key=lambda node: (node["pact"] == _PACTS["sink"], node["id"]))
         plan: dict[str, Any] = {"nodes": nodes}
     elif isinstance(graph, JobGraph):
@@ -39,7 +39,7 @@ def to_json(graph: AnyGraph) -> str:
 
 
 def to_dot(graph: AnyGraph) -> str:
-    """A Graphviz digraph, left to right."""
+    """Returns a Graphviz digraph, left to right."""
     drawing = _draw(graph)
     lines = [f"digraph {_quoted(drawing.title)} {{", "  rankdir=LR;", "  node [shape=box];"]
     for box in drawing.boxes:
@@ -51,7 +51,7 @@ def to_dot(graph: AnyGraph) -> str:
 
 
 def to_text(graph: AnyGraph) -> str:
-    """A tree from the sources down; what has several inputs is drawn once and referred to afterwards."""
+    """Returns a tree from the sources down; a node with several inputs is drawn once and then referred to."""
     drawing = _draw(graph)
     return "\n".join([drawing.title, *_tree(drawing), *drawing.footer]) + "\n"
 
@@ -60,8 +60,9 @@ def to_text(graph: AnyGraph) -> str:
 
 
 def _stream_plan(graph: StreamGraph) -> Iterable[dict[str, Any]]:
-    """The operators as PyFlink's plans show them, with those that take out keys and put them aside again: here both are
-    part of their neighbours."""
+    """Returns the operators as PyFlink's plans show them, including those that extract and strip keys, which here are
+    part of their neighbours.
+    """
     plan: dict[int, dict[str, Any]] = {}
 
     def operator(id: int, name: str, parallelism: int) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def _plan_node(id: int, name: str, kind: str, contents: str, parallelism: int) -
 
 
 def _add_predecessor(node: dict[str, Any], id: int, ship_strategy: str) -> None:
-    # "second" for every input is what Flink prints.
+    # Flink prints "second" for every input.
     predecessor = {"id": id, "ship_strategy": ship_strategy, "side": "second"}
     if predecessor not in node.setdefault("predecessors", []) or node["type"] not in (_KEYS, _VALUES):
         node["predecessors"].append(predecessor)
@@ -235,7 +236,7 @@ def _edge_label(partitioner: StreamPartitioner, side_tag: str | None, two_inputs
 
 
 def _tree(drawing: _Drawing) -> list[str]:
-    """The lines of the tree, depth first, without recursion: a program may be long."""
+    """Returns the lines of the tree, depth first, without recursion, since a program may be long."""
     boxes = {box.id: box for box in drawing.boxes}
     arrows: defaultdict[int, list[_Arrow]] = defaultdict(list)
     for arrow in drawing.arrows:

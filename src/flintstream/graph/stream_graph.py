@@ -1,7 +1,7 @@
 """The stream graph: the operators of a program and the edges between them, before chaining.
 
-`StreamGraphGenerator` makes it from transformations: virtual ones become properties of edges, and what the
-program left open (parallelism, partitioners, slot sharing groups, operator ids) is decided here.
+`StreamGraphGenerator` creates it from transformations: virtual ones become properties of edges, and all defaults
+(parallelism, partitioners, slot sharing groups, operator ids) are resolved here.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ NodeKind = Literal["source", "operator", "sink"]
 
 @dataclass(frozen=True)
 class StreamGraphConfig:
-    """What the environment decides for all operators; each option names the Flink one it stands for."""
+    """The environment's settings for all operators; each field names its Flink option."""
 
     job_name: str = DEFAULT_JOB_NAME
     parallelism: int = 1
-    """`parallelism.default`, for operators without their own."""
+    """`parallelism.default`, for operators that set none."""
     max_parallelism: int | None = None
-    """`pipeline.max-parallelism`, for operators without their own; where neither is set it follows from the parallelism."""
+    """`pipeline.max-parallelism`, for operators that set none; if neither is set it is derived from the parallelism."""
     chaining: bool = True
     """`pipeline.operator-chaining.enabled`."""
     chain_different_max_parallelism: bool = True
     """`pipeline.operator-chaining.chain-operators-with-different-max-parallelism`."""
     auto_generate_uids: bool = True
-    """`pipeline.auto-generate-uids`; where false, each operator must have a uid."""
+    """`pipeline.auto-generate-uids`; if false, each operator must have a uid."""
     buffer_timeout: int | None = None
-    """`execution.buffer-timeout.interval` in milliseconds, for operators without their own."""
+    """`execution.buffer-timeout.interval` in milliseconds, for operators that set none."""
 
 
 @dataclass(frozen=True)
 class StreamEdge:
-    """Records from the output of one operator to an input of another.
+    """An edge from the output of one operator to an input of another.
 
-    `side_tag` is None for the main output; `index` is the edge's place in `StreamGraph.edges`.
+    `side_tag` is None for the main output; `index` is the edge's index in `StreamGraph.edges`.
     """
 
     source_id: int
@@ -68,14 +68,14 @@ class StreamEdge:
     side_tag: str | None = None
     index: int = 0
     partition_id: int | None = field(default=None, compare=False)
-    """By which plans show the keys of a keyed stream."""
+    """The operator name with which plans show the keys of a keyed stream."""
     values_id: int | None = field(default=None, compare=False)
-    """By which plans show its records where the keys are put aside again: in a union, in front of a sink."""
+    """The operator name with which plans show where keys are stripped again: in a union, before a sink."""
 
 
 @dataclass
 class StreamNode:
-    """An operator with everything decided."""
+    """An operator with all its settings resolved."""
 
     id: int
     kind: NodeKind
@@ -94,11 +94,11 @@ class StreamNode:
     buffer_timeout: int | None = None
     two_inputs: bool = False
     max_parallelism_set: bool = False
-    """Whether the program says it; otherwise a job that goes on from stored state takes over what that was stored with."""
+    """Whether the program sets it; otherwise a restored job adopts the stored one."""
     operator_id: str = ""
-    """32 hexadecimal digits, under which the operator's state is stored."""
+    """32 hexadecimal digits, by which the operator's state is stored."""
     side_output_types: dict[str, TypeInformation | None] = field(default_factory=dict)
-    """The declared type of each side output that is read."""
+    """The declared type of each side output that is consumed."""
     in_edges: list[StreamEdge] = field(default_factory=list)
     out_edges: list[StreamEdge] = field(default_factory=list)
 
@@ -117,7 +117,7 @@ class StreamGraph:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether all sources end by themselves, so that the job does."""
+        """Returns whether all sources, and so the job, are bounded."""
         return all(node.bounded for node in self.sources)
 
     @property
@@ -131,7 +131,7 @@ class StreamGraph:
 
 @dataclass(frozen=True)
 class _Output:
-    """What a transformation's output is in the end: an operator's output, perhaps with a partitioner."""
+    """The resolved output of a transformation: an operator's output, perhaps with a partitioner."""
 
     node_id: int
     partition: PartitionTransformation | None = None
@@ -144,7 +144,7 @@ class _Output:
 
 
 class StreamGraphGenerator:
-    """Makes a `StreamGraph` of recorded transformations and all that these read from."""
+    """Creates a `StreamGraph` from recorded transformations and all their inputs."""
 
     def __init__(self, transformations: Iterable[Transformation], config: StreamGraphConfig | None = None) -> None:
         self._transformations = list(transformations)
@@ -153,7 +153,7 @@ class StreamGraphGenerator:
         self._outputs: dict[int, list[_Output]] = {}
 
     def generate(self) -> StreamGraph:
-        """The graph, or an `InvalidProgramException` that says what is wrong with the program."""
+        """Returns the graph; raises an `InvalidProgramException` if the program is invalid."""
         if not self._transformations:
             raise InvalidProgramException(
                 "The program defines no operators, so there is nothing to execute. "
@@ -259,7 +259,7 @@ class StreamGraphGenerator:
 
 
 def _reachable(transformations: Iterable[Transformation]) -> list[Transformation]:
-    """The transformations and all their inputs, each once, inputs first."""
+    """Returns the transformations and all their inputs, each once, inputs first."""
     found: dict[int, Transformation] = {}
     pending = list(transformations)
     while pending:

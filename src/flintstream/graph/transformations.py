@@ -1,7 +1,7 @@
-"""What the API calls of a program record: a lazy graph of transformations, each knowing its inputs.
+"""Transformations: the lazy graph recorded by the API calls of a program.
 
-Union, partitioning and side-output selection are *virtual*: they move no record by themselves and become
-properties of the edges of the stream graph.
+Union, partitioning and side-output selection are *virtual*: they have no operator and become properties of the edges of
+the stream graph.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from flintstream.common.typeinfo import TypeInformation
 
 UPPER_BOUND_MAX_PARALLELISM = 1 << 15
-"""The most key groups an operator can have, as in Flink."""
+"""The maximum number of key groups of an operator, as in Flink."""
 
 _ids = itertools.count(1)
 
 
 class ChainingStrategy(Enum):
-    """Whether an operator may run in one task with its neighbours."""
+    """Whether an operator may be chained to its neighbours."""
 
     ALWAYS = "ALWAYS"
     """Chain with predecessor and successors where possible."""
     NEVER = "NEVER"
-    """Neither with the predecessor nor with successors (`disable_chaining`)."""
+    """Chain with neither predecessor nor successors (`disable_chaining`)."""
     HEAD = "HEAD"
-    """Not with the predecessor, but with successors (`start_new_chain`)."""
+    """Chain with successors only (`start_new_chain`)."""
 
 
 class Transformation:
-    """A step of the program. Settings left None are taken from the environment or from the inputs.
+    """A step of the program. Settings that are None are inherited from the environment or from the inputs.
 
-    Ids grow with creation and inputs are fixed at creation, so an input's id is always smaller: sorting
-    by id is a topological order, and cycles cannot be written.
+    Ids increase with creation and inputs are fixed at creation, so an input's id is always smaller: sorting by id is a
+    topological order, and cycles are impossible.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Transformation:
 
     @property
     def parallelism(self) -> int | None:
-        """The operator's own parallelism; None means the environment's default."""
+        """The operator's own parallelism; None for the environment's default."""
         return self._parallelism
 
     @parallelism.setter
@@ -77,7 +77,7 @@ class Transformation:
 
     @property
     def max_parallelism(self) -> int | None:
-        """The number of key groups, and the upper bound of rescaling; None means the environment's."""
+        """The number of key groups, which is the upper bound of rescaling; None for the environment's default."""
         return self._max_parallelism
 
     @max_parallelism.setter
@@ -96,11 +96,11 @@ class Transformation:
 
     @property
     def non_parallel(self) -> bool:
-        """Whether the parallelism is fixed to 1."""
+        """Whether the parallelism is fixed at 1."""
         return self._non_parallel
 
     def force_non_parallel(self) -> None:
-        """Fix parallelism and max parallelism to 1; any later attempt to change them is an error."""
+        """Fixes parallelism and max parallelism at 1; changing them later is an error."""
         self._parallelism = self._max_parallelism = 1
         self._non_parallel = True
 
@@ -109,7 +109,7 @@ class Transformation:
 
 
 class PhysicalTransformation(Transformation):
-    """A transformation that becomes an operator. `operator` belongs to the runtime and stays opaque here."""
+    """A transformation that becomes an operator. `operator` belongs to the runtime and is opaque here."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class PhysicalTransformation(Transformation):
 
 
 class SourceTransformation(PhysicalTransformation):
-    """Where records enter; `source` describes what is read and stays opaque here."""
+    """A source of records; `source` is opaque here."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class OneInputTransformation(PhysicalTransformation):
 
 
 class TwoInputTransformation(PhysicalTransformation):
-    """An operator that tells its two inputs apart (`connect`)."""
+    """An operator with two distinct inputs (`connect`)."""
 
     def __init__(
         self,
@@ -162,16 +162,16 @@ class TwoInputTransformation(PhysicalTransformation):
 
 
 class SinkTransformation(PhysicalTransformation):
-    """Where records leave."""
+    """A sink of records."""
 
     def __init__(self, input: Transformation, name: str, operator: Any) -> None:
         self.values_id = next(_ids)
-        """By which plans show the records of a keyed input without their keys."""
+        """The operator name with which plans show the records of a keyed input without their keys."""
         super().__init__(name, operator, (input,), None)
 
 
 class PartitionTransformation(Transformation):
-    """Virtual: how the next operator's input is spread. The last one before an operator counts."""
+    """Virtual: the partitioning of the next operator's input. The last one before an operator applies."""
 
     def __init__(self, input: Transformation, partitioner: StreamPartitioner) -> None:
         super().__init__("Partition", (input,), input.output_type)
@@ -185,7 +185,7 @@ class UnionTransformation(Transformation):
         if not inputs:
             raise InvalidProgramException("A union needs at least one stream, got none.")
         self.values_ids = [next(_ids) for _ in inputs]
-        """By which plans show the records of each input without their keys."""
+        """The operator name with which plans show the records of each input without their keys."""
         super().__init__("Union", inputs, inputs[0].output_type)
 
 

@@ -1,1 +1,1 @@
-"""What runs a job: its life, its epochs, the positions of its sources."""
+"""The JobMaster: runs a job on the driver: its life cycle, its epochs, its sources."""

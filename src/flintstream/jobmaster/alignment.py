@@ -1,4 +1,4 @@
-"""WatermarkAlignment on the driver: sources of one group do not run away from the slowest of them."""
+"""Watermark alignment on the driver: keeps the sources of a group close to the slowest of them."""
 
 from __future__ import annotations
 
@@ -15,37 +15,38 @@ if TYPE_CHECKING:
 
 
 class AlignmentGroups:
-    """Says after each epoch how far each source may go in the next one.
+    """Computes after each epoch how far each source may be read in the next one.
 
-    A source may go as far as the least watermark of its group allows, plus the drift that its strategy allows. Sources
-    without a watermark, and idle ones, are not waited for.
+    The limit of a source is the minimum watermark of its group plus the drift that its strategy allows. Sources without
+    a watermark, and idle ones, do not count.
     """
 
     def __init__(self, alignments: Mapping[int, WatermarkAlignment]) -> None:
         self._alignments = dict(alignments)
-        """Source vertex to what its strategy says."""
+        """The alignment settings by source vertex."""
         self._limits: dict[int, int] = {}
         self._someone_may_go_on = False
 
     @staticmethod
     def of(graph: ExecutionGraph) -> AlignmentGroups:
-        """The groups of the sources of a job."""
+        """Returns the groups of the sources of a job."""
         job = graph.job_graph
         heads = {vertex.id: job.nodes[vertex.head_id].operator for vertex in job.vertices}
         found = {vertex_id: head.alignment for vertex_id, head in heads.items() if isinstance(head, SourceHead)}
         return AlignmentGroups({vertex_id: each for vertex_id, each in found.items() if each is not None})
 
     def limit(self, vertex_id: int) -> int | None:
-        """The greatest watermark up to which the splits of a source are read; None if it keeps step with nobody, or if
-        nobody has said yet how far it is."""
+        """Returns the greatest watermark up to which the splits of a source are read; None if it is not aligned, or if
+        no watermark is known yet.
+        """
         return self._limits.get(vertex_id)
 
     def next_due(self) -> float | None:
-        """At once, if splits that had to wait may go on now."""
+        """Returns now if splits that were paused may continue."""
         return 0.0 if self._someone_may_go_on else None
 
     def epoch_done(self, reports: Iterable[VertexReport]) -> None:
-        """Takes in how far the sources have come."""
+        """Records the progress of the sources."""
         if not self._alignments:
             return
         aligned = [report for report in reports if report.vertex_id in self._alignments and report.progress is not None]
@@ -56,7 +57,7 @@ class AlignmentGroups:
         for vertex_id, alignment in self._alignments.items():
             members = marks.get(alignment.group, [])
             known = [mark for mark in members if mark is not None]
-            # One that is left alone has nobody to wait for.
+            # A source on its own has nothing to wait for.
             waits = known and len(members) > 1
             self._limits[vertex_id] = min(known) + alignment.max_drift if waits else MAX_WATERMARK
         self._someone_may_go_on = any(

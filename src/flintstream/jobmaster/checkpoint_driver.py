@@ -20,7 +20,7 @@ from flintstream.runtime.slot.messages import CheckpointAborted, CheckpointCompl
 
 
 class CheckpointDriver:
-    """Begins what the coordinator says is due, and tells slots, sources and Spark sinks what became of it.
+    """Starts checkpoints that are due, and notifies slots, sources and Spark sinks of their outcomes.
 
     Used by the job's own thread.
     """
@@ -41,11 +41,11 @@ class CheckpointDriver:
         self._epochs = epochs
 
     def next_due(self) -> float | None:
-        """When there is something to do, by the monotonic clock."""
+        """Returns when there is something to do, by the monotonic clock."""
         return self._coordinator.next_due(self._epochs.number)
 
     def tend(self) -> None:
-        """Tells slots what became of checkpoints, and begins those that are due."""
+        """Notifies slots of outcomes, and starts checkpoints that are due."""
         for outcome in self._coordinator.outcomes():
             self._take_outcome(outcome)
         request = self._job.control.next_request()
@@ -55,18 +55,19 @@ class CheckpointDriver:
             self._begin()
 
     def take_last(self) -> None:
-        """What was processed last is stored too, so that all transactions are committed before the job ends."""
+        """Takes a final checkpoint, so that all transactions are committed before the job ends."""
         enabled = self._coordinator.settings.enabled
         nodes = self._job.graph.job_graph.nodes.values()
         if enabled or any(node.operator.commits for node in nodes):
             self._job.progress.phase("taking the last checkpoint")
             error = self._wait_for(self._begin(stored=enabled))
             if error is not None:
-                raise failed(f"the last checkpoint, with which sinks commit, has failed: {error}")
+                raise failed(f"the final checkpoint, with which sinks commit, failed: {error}")
 
     def commit(self, checkpoint_id: int, positions: Mapping[str, bytes] | None = None) -> None:
-        """Lets sinks commit what a checkpoint contains, or a savepoint with which the job stops; sources learn of their
-        `positions` in it."""
+        """Lets sinks commit a checkpoint, or the savepoint with which the job stops; notifies sources of their
+        `positions` in it.
+        """
         self._job.check_lease()
         self._slots.call_all(CheckpointComplete(checkpoint_id))
         for operator_id, position in (positions or {}).items():
@@ -88,7 +89,7 @@ class CheckpointDriver:
         try:
             self._slots.call_all(TakeSnapshot(pending.checkpoint_id, pending.timestamp, pending.target, is_savepoint))
         except CallFailed as error:
-            # The state of a slot could not be taken: that is the checkpoint's failure, not yet the job's.
+            # The state of a slot could not be taken: the checkpoint fails, but not yet the job.
             self._coordinator.decline(SnapshotFailed(-1, pending.checkpoint_id, error.fault))
         return pending
 
@@ -99,7 +100,7 @@ class CheckpointDriver:
             try:
                 self.commit(pending.checkpoint_id, pending.sources)
             finally:
-                # Also if that fails: the job goes on behind this checkpoint, and what it contains does not come again.
+                # Even if that fails: the next attempt restores this checkpoint, so its records are not processed again.
                 self._job.deliveries.release(pending.epoch)
         elif not outcome.completed:
             self._slots.call_all(CheckpointAborted(pending.checkpoint_id))
@@ -107,7 +108,7 @@ class CheckpointDriver:
                 raise failed(f"{pending.kind} failed, and no more failures are tolerated: {outcome.error}")
 
     def _wait_for(self, pending: Pending) -> BaseException | None:
-        """Waits until a checkpoint is complete, and the slots know; gives the reason if it was given up."""
+        """Waits until a checkpoint is complete, and the slots are notified; returns the reason if it was aborted."""
         while True:
             for outcome in self._coordinator.outcomes():
                 self._take_outcome(outcome)
@@ -118,7 +119,7 @@ class CheckpointDriver:
     # --- savepoints ---
 
     def _take_savepoint(self, request: SavepointRequest) -> None:
-        """Takes a savepoint, and with it perhaps ends the job; whoever waits for it learns what came of it."""
+        """Takes a savepoint, and ends the job if requested; completes the request."""
         try:
             self._answer(request)
         except (JobStopped, StopUndecided):
@@ -145,13 +146,13 @@ class CheckpointDriver:
             raise stopped
         request.result.set_exception(error)
         if request.drain:
-            raise failed(f"the job was drained, and its savepoint has failed: {error}")
+            raise failed(f"the job was drained, but its savepoint failed: {error}")
 
     def _note_stop(self, stopped: JobStopped, pending: Pending) -> None:
-        """Makes a savepoint the only thing that is restored from now on."""
+        """Records that from now on only this savepoint may be restored."""
         seconds = self._coordinator.settings.timeout
         try:
-            self._job.control.within(seconds, "noting that the job stops", lambda: self._coordinator.stop(pending))
+            self._job.control.within(seconds, "recording that the job stops", lambda: self._coordinator.stop(pending))
         except (LeaseLostError, JobCancelled):
             raise
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Cleaning up: each step is tried, whatever becomes of those before it."""
+"""Cleanup: every step is run, even if an earlier one fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _log = logging.getLogger(__name__)
 
 
 def clean_up(steps: Iterable[Callable[[], None]], left: str) -> None:
-    """Does all steps; `left` says what is left behind where one fails, and is logged with the reason."""
+    """Runs all steps; if one fails, the reason is logged with `left`, which names what is left behind."""
     for step in steps:
         try:
             step()

@@ -1,4 +1,4 @@
-"""JobControl: what other threads tell the thread of a job, and what it waits for."""
+"""JobControl: signals from other threads to a job's thread, and what it waits for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Result = TypeVar("_Result")
 
 
 class JobFailed(Exception):
-    """The attempt has failed, for a reason that can be told."""
+    """The attempt has failed, for a known reason."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.headline)
@@ -26,19 +26,19 @@ class JobFailed(Exception):
 
 
 def failed(summary: str) -> JobFailed:
-    """The attempt has failed for a reason of the driver's own."""
+    """Returns the failure of an attempt for a reason on the driver."""
     return JobFailed(Fault(None, None, None, summary, summary))
 
 
 class JobCancelled(Exception):
-    """The job is to end now."""
+    """The job is to be cancelled."""
 
     def __init__(self) -> None:
         super().__init__("the job was cancelled")
 
 
 def promise() -> Future[Any]:
-    """A future that nobody but the job completes: whoever waits for it may stop waiting, and cannot cancel it."""
+    """Returns a future that only the job completes: waiters may stop waiting, but cannot cancel it."""
     future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
     return future
@@ -46,20 +46,20 @@ def promise() -> Future[Any]:
 
 @dataclass(frozen=True)
 class SavepointRequest:
-    """Somebody wants a savepoint; the future gives its directory."""
+    """A request for a savepoint; the future returns its directory."""
 
     directory: str
     stop: bool = False
-    """Whether the job ends with it, as if its sources had."""
+    """Whether the job stops with it."""
     drain: bool = False
-    """Whether everything that waits for time is let out before: the last watermark comes, and the end of the input."""
+    """Whether to drain first: the last watermark and the end of the input fire all windows and timers."""
     result: Future[str] = field(default_factory=promise)
     begun: threading.Event = field(default_factory=threading.Event, compare=False)
-    """Whether it is being taken, and has a deadline by itself."""
+    """Whether it is being taken, and so has its own timeout."""
 
 
 class JobStopped(Exception):
-    """The job stops with a savepoint that is complete, as it was told to. What the savepoint contains is to be committed."""
+    """The job stops with a completed savepoint, as requested. The records in the savepoint are to be committed."""
 
     def __init__(self, request: SavepointRequest, location: str, checkpoint_id: int, epoch: int = 0) -> None:
         super().__init__(location)
@@ -71,9 +71,9 @@ class JobStopped(Exception):
 
 
 class StopUndecided(JobFailed):
-    """The job was to stop with a savepoint that is complete, and the storage has failed while that was noted.
+    """The job was to stop with a completed savepoint, but the storage failed while the stop was being recorded.
 
-    The next attempt knows whether it was.
+    The next attempt determines whether it was recorded.
     """
 
     def __init__(self, stopped: JobStopped, error: BaseException) -> None:
@@ -82,7 +82,7 @@ class StopUndecided(JobFailed):
 
 
 class JobControl:
-    """Wakes the job's thread, and tells it to end."""
+    """Wakes the job's thread, and asks it to end."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -95,39 +95,39 @@ class JobControl:
     # --- from other threads ---
 
     def data_ready(self) -> None:
-        """A source has records."""
+        """Signals that a source has records."""
         with self._changed:
             self._data_ready = True
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Something other than data wants the job's thread."""
+        """Wakes the job's thread for something other than data."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
 
     def cancel(self) -> None:
-        """The job is to end."""
+        """Cancels the job."""
         with self._changed:
             self._cancelled = True
             self._changed.notify_all()
 
     def fail(self, fault: Fault) -> None:
-        """The attempt has failed. Who can name an operator knows best why."""
+        """Fails the attempt. A fault that names an operator takes precedence."""
         with self._changed:
             if self._fault is None or (self._fault.operator is None and fault.operator is not None):
                 self._fault = fault
             self._changed.notify_all()
 
     def request(self, request: SavepointRequest) -> None:
-        """Asks for a savepoint between two epochs."""
+        """Requests a savepoint between two epochs."""
         with self._changed:
             self._requests.append(request)
             self._woken = True
             self._changed.notify_all()
 
     def withdraw(self, request: SavepointRequest) -> bool:
-        """Takes a request back; false if the job's thread has it already."""
+        """Withdraws a request; returns False if the job's thread has taken it already."""
         with self._changed:
             if request not in self._requests:
                 return False
@@ -138,43 +138,43 @@ class JobControl:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the job is to end."""
+        """Returns whether the job is cancelled."""
         return self._cancelled
 
     def begin_attempt(self) -> None:
-        """Forgets why the attempt before has failed."""
+        """Clears the failure of the previous attempt."""
         with self._changed:
             self._fault = None
             self._data_ready = False
 
     def begin_epoch(self) -> None:
-        """What is ready now, the epoch that begins will see."""
+        """Starts an epoch, which will process the data that is ready now."""
         with self._changed:
             self._data_ready = False
 
     def next_request(self) -> SavepointRequest | None:
-        """The next savepoint that somebody wants."""
+        """Returns the next savepoint request."""
         with self._changed:
             return self._requests.popleft() if self._requests else None
 
     def refuse_requests(self, why: str) -> None:
-        """Nobody will take the savepoints that are still wanted."""
+        """Fails the pending savepoint requests."""
         while (request := self.next_request()) is not None:
             request.result.set_exception(RuntimeError(why))
 
     def check(self) -> None:
-        """Raises if the job is to end, or the attempt has failed; what fails while a job ends is no failure any more."""
+        """Raises if the job is cancelled or the attempt has failed; a failure during cancellation does not count."""
         if self._cancelled:
             raise JobCancelled
         if self._fault is not None:
             raise JobFailed(self._fault)
 
     def wait(self, due: Callable[[], float | None], not_before: float, tended: Callable[[], float | None]) -> bool:
-        """Sleeps until there is something to do: true for an epoch, false for anything else.
+        """Waits until there is something to do; returns True for an epoch, False for anything else.
 
-        An epoch is due with data or at the time `due` says, and never before `not_before`; `tended` is the time of what
-        else has to be looked at. All by the monotonic clock. `due` is asked again at times: it may stand for a point in
-        processing time, and that clock may be set.
+        An epoch is due when there is data, or at the time that `due` returns, and never before `not_before`; `tended`
+        is the time of other work. All times are of the monotonic clock. `due` is evaluated repeatedly, since it may
+        depend on processing time, whose clock may be adjusted.
         """
         while True:
             epoch_due, other_due = due(), tended()
@@ -195,7 +195,7 @@ class JobControl:
                 self._changed.wait(min([_LOOK_SECONDS, *waits]))
 
     def pause(self, seconds: float) -> None:
-        """Sleeps, unless the job is to end."""
+        """Sleeps, unless the job is cancelled."""
         with self._changed:
             self._changed.wait_for(lambda: self._cancelled, seconds)
         if self._cancelled:
@@ -211,7 +211,7 @@ class JobControl:
             self.check()
 
     def within(self, seconds: float, what: str, call: Callable[[], _Result]) -> _Result:
-        """Calls something that may hang, such as a storage, and waits for it; not if the job is to end, nor for ever."""
+        """Runs a call that may hang, such as one to a storage, with a timeout; also ends if the job is cancelled."""
         done: Future[_Result] = Future()
 
         def run() -> None:
@@ -227,11 +227,11 @@ class JobControl:
             self._changed.wait_for(lambda: done.done() or self._cancelled, seconds)
             if not done.done():
                 self.check()
-                raise TimeoutError(f"{what} has taken longer than {seconds:g} s")
+                raise TimeoutError(f"{what} took longer than {seconds:g} s")
         return done.result()
 
     def raise_cause(self, error: Exception) -> None:
-        """Something has failed: what a slot has to say about it counts more, and comes a moment later."""
+        """Raises the cause of a failure: a slot's own report takes precedence, and arrives a moment later."""
         with self._changed:
             self._changed.wait_for(lambda: self._fault is not None or self._cancelled, CAUSE_SECONDS)
             self.check()

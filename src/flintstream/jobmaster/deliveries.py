@@ -1,4 +1,4 @@
-"""Deliveries: what sinks put aside for the driver, fetched after each epoch and handed on."""
+"""Deliveries: results of sinks for the driver, fetched after each epoch and delivered."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _MOST_HELD_BYTES = 64 << 20
 
 
 class Deliveries:
-    """Printed lines are shown at once. Collected records are too, or, with checkpoints, once the checkpoint that contains
-    them is complete: a reader then never sees a record twice.
+    """Printed lines are delivered at once. Collected records are too or, with checkpoints, once the checkpoint that
+    contains them is complete, so that a reader never sees a record twice.
     """
 
     def __init__(self, progress: Progress, held_back: bool, gone: Callable[[], bool]) -> None:
@@ -25,13 +25,13 @@ class Deliveries:
         self._held_back = held_back
         self._gone = gone
         self._held: list[tuple[int, str, bytes]] = []
-        """Epoch, spool and page of what waits for a checkpoint."""
+        """Epoch, spool and page of results that wait for a checkpoint."""
         self._collectors: dict[str, Collector] = {}
         self._lock = threading.Lock()
         self._ended: Callable[[], BaseException | None] | None = None
 
     def collector(self, collector_id: str) -> Collector:
-        """Where the records of a collecting sink arrive."""
+        """Returns the collector of a collecting sink."""
         with self._lock:
             known = self._collectors.get(collector_id)
             if known is None:
@@ -47,7 +47,7 @@ class Deliveries:
         slots: SlotCalls,
         passed_over: set[str],
     ) -> None:
-        """Fetches what an epoch has left in the slots, page by page, but for the spools that others take."""
+        """Fetches the results of an epoch from the slots, page by page, except for the spools that others fetch."""
         for slot, report in enumerate(reports):
             for spool, pages in report.spools.items():
                 if spool in passed_over:
@@ -72,22 +72,22 @@ class Deliveries:
 
     @property
     def hold_much(self) -> bool:
-        """Whether so much waits for a checkpoint that one should come soon."""
+        """Returns whether so much waits for a checkpoint that one should be taken soon."""
         return sum(len(page) for _, _, page in self._held) > _MOST_HELD_BYTES
 
     def release(self, epoch: int) -> None:
-        """A checkpoint that contains this epoch is complete."""
+        """Delivers results up to this epoch: a checkpoint that contains it is complete."""
         ready = [each for each in self._held if each[0] <= epoch]
         self._held = [each for each in self._held if each[0] > epoch]
         for _, spool, page in ready:
             self.collector(spool).put(page, self._gone)
 
     def forget(self) -> None:
-        """The attempt has failed: what no checkpoint contains will come again."""
+        """Discards undelivered results: the attempt has failed, and they will be produced again."""
         self._held = []
 
     def end(self, failure: BaseException | None) -> None:
-        """Nothing more comes."""
+        """Ends all collectors."""
         with self._lock:
             self._ended = lambda: failure
             collectors = list(self._collectors.values())

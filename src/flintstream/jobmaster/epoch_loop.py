@@ -21,17 +21,17 @@ from flintstream.runtime.slot.transport import Transport
 
 
 class BetweenEpochs(Protocol):
-    """What is looked after while no epoch runs."""
+    """Work to do while no epoch runs."""
 
     def next_due(self) -> float | None:
-        """When it wants to be, by the monotonic clock."""
+        """Returns when it is due, by the monotonic clock."""
 
     def tend(self) -> None:
-        """Does what is due."""
+        """Does the work that is due."""
 
 
 class EpochLoop:
-    """The epochs of one attempt. Used by the job's own thread, once the slots have their operators."""
+    """The epochs of one attempt. Used by the job's own thread, after the operators are deployed."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class EpochLoop:
         self._alignment = AlignmentGroups.of(job.graph)
         self._sizer = EpochSizer(job.settings.epoch_seconds)
         self.number = 0
-        """Of the last epoch that was begun."""
+        """The number of the last epoch started."""
         self.accumulators: dict[str, Any] = {}
         self._draining = False
         self._read_before: dict[tuple[int, int], int] = {}
         self._slots_due: float | None = 0.0
-        """When slots want an epoch, in processing time (seconds since 1970)."""
+        """When slots need an epoch, in processing time (seconds since 1970)."""
         self._started = 0.0
 
     def run(self, between: BetweenEpochs) -> None:
@@ -68,7 +68,7 @@ class EpochLoop:
                 finished = self._run_one()
 
     def drain(self) -> None:
-        """Runs a last epoch, in which the sources end as if there were nothing more to read."""
+        """Runs a final epoch, in which all sources end."""
         self._draining = True
         self._run_one()
 
@@ -83,7 +83,7 @@ class EpochLoop:
     # --- one epoch ---
 
     def _run_one(self) -> bool:
-        """Runs an epoch, and says whether it was the last one."""
+        """Runs an epoch; returns whether it was the last one."""
         self._started = time.monotonic()
         self._job.progress.begin_epoch()
         self.number += 1
@@ -122,12 +122,12 @@ class EpochLoop:
         return reports
 
     def _verify(self, reports: list[EpochReport]) -> None:
-        """Every level must have run in every slot that takes part in it, exactly once (the slots see to 'once')."""
+        """Verifies that every level has run in every slot of it, exactly once (the slots ensure 'once')."""
         for slot, report in enumerate(reports):
             expected = {vertex.level for vertex in self._job.deployment.vertices if slot in vertex.slots}
             if not expected <= report.levels:
                 missing = ", ".join(map(str, sorted(expected - report.levels)))
-                raise failed(f"epoch {self.number}: slot {slot} has not seen level {missing}")
+                raise failed(f"epoch {self.number}: level {missing} did not reach slot {slot}")
 
     def _account(self, reports: list[EpochReport], seconds: float) -> None:
         vertices = [vertex for report in reports for vertex in report.vertices]
@@ -145,7 +145,7 @@ class EpochLoop:
         self._job.progress.epoch(self.number, seconds, read, vertices, reports)
 
     def _take_results(self, reports: list[EpochReport]) -> None:
-        """Fetches what sinks have put aside for the driver."""
+        """Fetches the results of sinks for the driver."""
         merged: dict[str, Any] = {}
         for report in reports:
             for name, accumulator in report.accumulators.items():
@@ -158,7 +158,7 @@ class EpochLoop:
         self._job.deliveries.take(self.number, reports, self._slots, self._writers.spools)
 
     def _finished(self, reports: list[EpochReport]) -> bool:
-        """Whether the job is done: the end of the sources reaches every vertex in the very epoch in which they end."""
+        """Returns whether the job is done: the end of the sources reaches every vertex in the epoch in which they end."""
         vertices = [vertex for report in reports for vertex in report.vertices]
         if not all(vertex.finished for vertex in self._of_sources(vertices)):
             return False
@@ -166,7 +166,7 @@ class EpochLoop:
         if waiting:
             known = self._job.graph.job_graph.vertices
             names = ", ".join(f"'{known[vertex_id].name}'" for vertex_id in sorted(waiting))
-            raise failed(f"epoch {self.number}: the sources have ended, and their end has not reached {names}")
+            raise failed(f"epoch {self.number}: the sources have ended, but the end of the input did not reach {names}")
         return True
 
     def _of_sources(self, vertices: list[VertexReport]) -> list[VertexReport]:

@@ -1,4 +1,4 @@
-"""How a job's end is told to the caller of `execute`."""
+"""The errors raised by `execute` when a job does not finish."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ class JobEndedError(RuntimeError):
     """A job has not finished. Shown without the frames of Flintstream, in IPython too."""
 
     def report(self, frames: TracebackType | None = None) -> str:
-        """The whole of it for a person: what the program did, and why the job has ended."""
+        """Returns the full report: the program's frames, and why the job has ended."""
         return tidy_traceback(self, is_internal_frame, frames)
 
     def _render_traceback_(self) -> list[str]:
-        """By this name IPython asks an exception how it is to be shown."""
+        """The method by which IPython renders an exception."""
         return self.report().rstrip("\n").split("\n")
 
 
 class JobExecutionError(JobEndedError):
-    """The job failed. The message holds the user's traceback, the operator and the record at fault.
+    """The job failed. The message has the user's traceback, the operator and the record at fault.
 
-    `__cause__` is the user's own exception where it could be brought to the driver.
+    `__cause__` is the user's own exception, if it could be sent to the driver.
     """
 
     def __init__(self, job_name: str, job_id: str, fault: Fault):
@@ -43,7 +43,7 @@ class JobCancelledError(JobEndedError):
 
 
 def show_failures_tidily() -> None:
-    """A program that ends with a failed job shows its own frames only, unless it shows exceptions in its own way."""
+    """Makes a program that ends with a failed job show its own frames only, unless it has its own exception hook."""
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _show
 

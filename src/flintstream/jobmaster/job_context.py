@@ -1,4 +1,4 @@
-"""JobContext: what belongs to a job and outlives its attempts."""
+"""JobContext: the objects of a job that outlive its attempts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flintstream.runtime.deployment import JobDeployment
 
 @dataclass(frozen=True)
 class JobContext:
-    """See the module."""
+    """The objects of a job that outlive its attempts."""
 
     job_id: str
     graph: ExecutionGraph
@@ -29,8 +29,8 @@ class JobContext:
     source_factory: SourceFactory
 
     def check_lease(self) -> None:
-        """Right before anything is committed: the job must still be this driver's."""
+        """Verifies, right before a commit, that this driver still owns the job."""
         if self.coordinator.storage is None:
-            return  # In the driver's own memory nobody else can take the job over.
+            return  # No other driver can take over a job in this driver's own memory.
         seconds = self.coordinator.settings.timeout
-        self.control.within(seconds, "looking at the job's lease", self.coordinator.lease.check)
+        self.control.within(seconds, "checking the job's lease", self.coordinator.lease.check)

@@ -1,4 +1,4 @@
-"""JobMaster: owns a job. Starts its attempts, and decides what comes after each."""
+"""JobMaster: owns a job. Runs its attempts, and decides how to continue after each."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 END_SECONDS = 120.0
-"""How long, beyond what user code has to close, a cancelled job has to end before it is left behind."""
+"""How long a cancelled job may take to end, beyond the time for user code to close, before it is abandoned."""
 _log = logging.getLogger(__name__)
 _ENDED = (JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED)
 
 
 class JobMaster:
-    """Runs one job on a thread of its own, from CREATED to FINISHED, FAILED or CANCELED."""
+    """Runs one job on its own thread, from CREATED to FINISHED, FAILED or CANCELED."""
 
     def __init__(self, graph: ExecutionGraph, settings: JobSettings, spark: SparkSession) -> None:
         self.job_id = settings.job_id
@@ -63,16 +63,16 @@ class JobMaster:
         self.status = JobStatus.CREATED
         self.restarts = 0
         self.status_times: list[tuple[JobStatus, float]] = [(JobStatus.CREATED, time.time())]
-        """Each status, and since when (seconds since 1970) the job had it."""
+        """Each status, and when (seconds since 1970) the job reached it."""
         self.progress = Progress(settings.job_name, settings.show_progress)
         self._graph = graph
         self._spark = spark
         self._keys = SigningKeys.read_if(settings.checkpoints.signing_key_file)
         self._spark_is_lost = False
-        # What does not fit is refused before anything runs; what counts is read again once the job is claimed.
+        # Refuses a checkpoint that does not fit before anything runs; it is read again once the job is claimed.
         self.settings.restored(graph)
         self._first: RestoredOperators | None = None
-        """What the job was told to restore."""
+        """The checkpoint or savepoint the job was started from."""
         self._control = JobControl()
         self.checkpoints = CheckpointCoordinator(
             settings.checkpoints, str(self.job_id), settings.job_name, _operators(graph), self._control.wake, self._keys
@@ -95,15 +95,15 @@ class JobMaster:
         self.failure: str | None = None
         """Why the job has failed, in one line, if it has."""
         self._undecided: JobStopped | None = None
-        """A stop of which it is not known yet whether the job's lease has it."""
+        """A stop that may or may not be recorded in the job's lease."""
         self._stopped: JobStopped | None = None
-        """The savepoint with which the job stops, if it was told to. From then on it restores nothing else."""
+        """The savepoint with which the job stops, if requested. From then on nothing else is restored."""
         self._started = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=f"job {settings.job_name}", daemon=True)
         self._concluding = threading.Lock()
         self._concluded = threading.Event()
         self._timers: list[threading.Timer] = []
-        """What waits for the job to end."""
+        """The futures that wait for the job to end."""
 
     # --- for the client ---
 
@@ -112,7 +112,7 @@ class JobMaster:
         self._thread.start()
 
     def cancel(self) -> None:
-        """Asks the job to end now."""
+        """Cancels the job."""
         if self.status in (*_ENDED, JobStatus.CANCELLING):
             return
         self._control.cancel()
@@ -123,14 +123,14 @@ class JobMaster:
             self.attempt.interrupt()
 
     def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
-        """Takes a savepoint below a directory, and perhaps ends the job with it."""
+        """Takes a savepoint below a directory, and ends the job with it if requested."""
         place = directory or self.settings.checkpoints.savepoint_directory
         if place is None:
             raise ValueError(
-                f"job '{self.settings.job_name}': no directory for the savepoint: give one, or set "
+                f"job '{self.settings.job_name}': no directory for the savepoint: specify one, or set "
                 "execution.checkpointing.savepoint-dir"
             )
-        storage_at(place)  # What is no place is refused here, and not in the midst of the job.
+        storage_at(place)  # An invalid location is refused here, not in the middle of the job.
         request = SavepointRequest(place, stop or drain, drain)
         self._control.request(request)
         if self.status in _ENDED:
@@ -142,13 +142,13 @@ class JobMaster:
     def expire(self, request: SavepointRequest) -> None:
         """A savepoint that is wanted has had all its time; called by a timer."""
         if request.begun.is_set() or request.result.done():
-            return  # It is being taken, and times out as a checkpoint does.
+            return  # It is being taken, and times out like a checkpoint.
         seconds, attempt = self.settings.checkpoints.timeout, self.attempt
         told = "" if attempt is None else attempt.watchdog.explain()
         if self._control.withdraw(request):
             why = told or f"the job is {self.status.name}"
             request.result.set_exception(
-                CheckpointFailedError(f"the savepoint could not begin for {seconds:g} s: {why}")
+                CheckpointFailedError(f"the savepoint could not start for {seconds:g} s: {why}")
             )
         elif attempt is not None and request.drain:
             attempt.fail_drain(seconds)
@@ -158,18 +158,18 @@ class JobMaster:
         self._concluded.wait(timeout)
 
     def collector(self, collector_id: str) -> Collector:
-        """Where the records of a collecting sink arrive."""
+        """Returns the collector of a collecting sink."""
         return self._deliveries.collector(collector_id)
 
     @property
     def accumulators(self) -> dict[str, Any]:
-        """The accumulators' values so far."""
+        """Returns the current values of the accumulators."""
         values = {} if self.attempt is None else self.attempt.accumulators
         return {name: value.get_local_value() for name, value in values.items()}
 
     @property
     def parallelism(self) -> int:
-        """The greatest number of subtasks that an operator has."""
+        """Returns the greatest parallelism of the operators."""
         return max(vertex.parallelism for vertex in self._graph.job_graph.vertices)
 
     def _end(self) -> str:
@@ -190,14 +190,14 @@ class JobMaster:
         ]
         clean_up(
             steps,
-            f"job '{self.settings.job_name}' ({self.job_id}) is {last.name}; not all it has left could be removed",
+            f"job '{self.settings.job_name}' ({self.job_id}) is {last.name}, but not all its files could be removed",
         )
         self._conclude(last, outcome)
 
     def _conclude(self, last: JobStatus, outcome: JobExecutionResult | BaseException) -> None:
-        """Tells everybody what became of the job, once."""
+        """Publishes the end of the job, once."""
         if not self._concluding.acquire(blocking=False):
-            return  # The job was left behind.
+            return  # The job was abandoned.
         failure = outcome if isinstance(outcome, BaseException) else None
         if isinstance(failure, JobExecutionError):
             self.failure = failure.fault.headline
@@ -219,11 +219,11 @@ class JobMaster:
             timer.cancel()
 
     def _leave_behind(self) -> None:
-        """A cancelled job whose thread hangs where nothing can end it, in a function of the program on the driver, say."""
+        """Abandons a cancelled job whose thread hangs, for example in a user function on the driver."""
         if self._concluded.is_set():
             return
         stack = stack_of(frame_of(self._thread.ident))
-        _log.warning("job '%s' is cancelled, and its thread has not ended; it is at\n%s", self.settings.job_name, stack)
+        _log.warning("job '%s' is cancelled, but its thread has not ended; it is at\n%s", self.settings.job_name, stack)
         if self.attempt is not None:
             self.attempt.pool.close()
         self._conclude(JobStatus.CANCELED, JobCancelledError(self.settings.job_name, str(self.job_id)))
@@ -237,7 +237,7 @@ class JobMaster:
                 return JobStatus.FINISHED, JobExecutionResult(self.job_id, runtime, self.accumulators)
             except BaseException as error:
                 if self._control.cancelled:
-                    # Whatever has failed: slots whose Spark tasks were cancelled say so, too.
+                    # Whatever the failure: slots whose Spark tasks were cancelled report failures too.
                     self._release(JobStatus.CANCELLING)
                     return JobStatus.CANCELED, JobCancelledError(self.settings.job_name, str(self.job_id))
                 fault = error.fault if isinstance(error, JobFailed) else engine_fault(error)
@@ -268,7 +268,7 @@ class JobMaster:
         attempt.start(restored)
         self._set_status(JobStatus.RUNNING)
         self.progress.phase(None)
-        # After a failure behind the savepoint: what that contains was committed when the sinks were opened again.
+        # After a failure following the savepoint: its records were committed when the sinks were opened again.
         if self._stopped is None:
             try:
                 attempt.run()
@@ -287,12 +287,14 @@ class JobMaster:
         if self.attempt is not None:
             self.attempt.release(finished=False)
         for outcome in self.checkpoints.end_attempt():
-            # A checkpoint that has become complete meanwhile: the next attempt goes on behind it.
+            # A checkpoint that has completed in the meantime: the next attempt restores it.
             if outcome.completed and outcome.pending.savepoint is None:
                 self._deliveries.release(outcome.pending.epoch)
 
     def _loss_of_spark(self) -> Fault | None:
-        """Whether the attempt has failed since Spark is gone. Where it was ours, the next attempt has another."""
+        """Returns whether the attempt failed because Spark is lost. If it was our own, the next attempt starts a new
+        one.
+        """
         loss = loss_of(self._spark)
         if loss is None:
             return None
@@ -309,20 +311,22 @@ class JobMaster:
     # --- what to restore ---
 
     def _claim_and_read(self) -> RestoredOperators | None:
-        """Makes the job this driver's own, and only then looks for what it has to restore."""
+        """Claims the job, and only then reads the checkpoint to restore."""
         seconds = self.settings.checkpoints.timeout
         self._control.within(seconds, "claiming the job", self.checkpoints.begin_attempt)
         self._decide_stop()
         restored = self._control.within(seconds, "reading what to restore", self._restore_point)
         if restored is not None:
-            self.checkpoints.number_behind(restored.checkpoint_id)
-            # Also those of a checkpoint that has become complete after its attempt was over.
-            self._deliveries.release(self.checkpoints.epoch_before(restored.checkpoint_id))
+            self.checkpoints.skip_numbers_up_to(restored.checkpoint_id)
+            # Including those of a checkpoint that completed after its attempt had ended.
+            self._deliveries.release(self.checkpoints.last_epoch_in(restored.checkpoint_id))
         self._deliveries.forget()
         return restored
 
     def _decide_stop(self) -> None:
-        """A stop whose note seemed to fail: the job's lease, which is this driver's again, tells what came of it."""
+        """Resolves a stop whose recording seemed to fail: the job's lease, which this driver owns again, has the
+        answer.
+        """
         undecided, self._undecided = self._undecided, None
         if undecided is None:
             return
@@ -341,7 +345,7 @@ class JobMaster:
         return latest or self._first
 
     def _latest(self) -> RestoredOperators | None:
-        """The last completed checkpoint of this job."""
+        """Returns the last completed checkpoint of this job."""
         latest: CheckpointMetadata | None = self.checkpoints.store.latest
         if latest is None:
             return None
@@ -354,7 +358,9 @@ class JobMaster:
         return last is JobStatus.FAILED and retention is not Retention.NO_EXTERNALIZED_CHECKPOINTS
 
     def _source_directory(self) -> str | None:
-        """Where streaming DataFrames keep their positions if they are to outlive the driver: Spark must understand it."""
+        """Returns where streaming DataFrames store their positions if they are to outlive the driver: a location that
+        Spark can access.
+        """
         storage = self.checkpoints.storage
         return os.path.join(storage.root, TASK_OWNED) if isinstance(storage, LocalStorage) else None
 
@@ -377,15 +383,15 @@ def _later(seconds: float, call: Callable[..., None], *arguments: Any) -> thread
 
 def _not_stopped(savepoint: str) -> RuntimeError:
     return RuntimeError(
-        f"savepoint {savepoint} is complete, but the job could not be stopped with it, since its checkpoint storage has "
-        "failed: the job has been restarted from its last checkpoint, and runs on"
+        f"savepoint {savepoint} is complete, but the job could not be stopped with it, since its checkpoint storage "
+        "failed: the job was restarted from its last checkpoint and continues"
     )
 
 
 def _not_ended(savepoint: str, error: BaseException | None) -> RuntimeError:
     told = RuntimeError(
-        f"savepoint {savepoint} is complete, and the job could not be ended with it: {error}\n"
-        "Restore this savepoint, and nothing older: what sinks have not committed yet is committed then."
+        f"savepoint {savepoint} is complete, but the job could not be stopped with it: {error}\n"
+        "Restore this savepoint, and nothing older: sinks then commit what is still pending."
     )
     told.__cause__ = error
     return told

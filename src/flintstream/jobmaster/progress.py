@@ -1,4 +1,4 @@
-"""Progress: the numbers of a running job, and what its line on the terminal says."""
+"""Progress: the statistics of a running job, and its status line on the terminal."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from flintstream.runtime.slot.protocol import EpochReport, VertexReport
 logger = logging.getLogger("flintstream")
 
 _LONG_EPOCH = 3.0
-"""An epoch of more seconds than that is told of while it runs."""
+"""An epoch longer than this many seconds is shown while it runs."""
 
 
 @dataclass
 class EpochNumbers:
-    """What an epoch did."""
+    """The statistics of an epoch."""
 
     epoch: int
     seconds: float
     records: int
-    """Records that sources let in."""
+    """Records read by sources."""
     busy: list[dict[int, float]]
     """For each slot, the seconds spent in each level."""
     memory: list[int]
@@ -35,7 +35,9 @@ class EpochNumbers:
 
 
 class Progress:
-    """Counts, and shows one live line where `shown`. All counts go on after a restart, with what is processed again."""
+    """Counts, and shows a live status line if `shown`. Counts continue after a restart, including records processed
+    again.
+    """
 
     def __init__(self, job_name: str, shown: bool, line: StatusLine = status_line) -> None:
         self._job_name = job_name
@@ -48,29 +50,29 @@ class Progress:
         self._rate = 0.0
         self.records_in = 0
         self.records_out = 0
-        """Records that sinks took in."""
+        """Records received by sinks."""
         self._earlier_out = 0
         self._earlier_late: Counter[str] = Counter()
         self.late_records: dict[str, int] = {}
-        """How many records each operator has dropped because they came too late."""
+        """The number of late records dropped by each operator."""
         self.epochs: list[EpochNumbers] = []
-        """The numbers of the last epochs."""
+        """The statistics of the last epochs."""
 
     # --- what goes on ---
 
     def phase(self, text: str | None) -> None:
-        """What the job is busy with besides epochs; None if nothing."""
+        """Sets what the job is busy with besides epochs; None for nothing."""
         self._phase = None if text is None else (text, time.monotonic())
         self._epoch_since = None
         self._show()
 
     def begin_attempt(self) -> None:
-        """The slots count from 0 now; what was counted before stays."""
+        """Starts an attempt: the slots count from 0, and previous counts are kept."""
         self._earlier_out = self.records_out
         self._earlier_late = Counter(self.late_records)
 
     def begin_epoch(self) -> None:
-        """An epoch runs."""
+        """Starts an epoch."""
         self._phase = None
         self._epoch_since = time.monotonic()
         if not self._epochs_done:
@@ -84,7 +86,7 @@ class Progress:
         vertices: Sequence[VertexReport],
         reports: Sequence[EpochReport],
     ) -> None:
-        """Takes in an epoch; what `vertices` and `reports` count began with the attempt."""
+        """Adds an epoch; `vertices` and `reports` count from the start of the attempt."""
         self._epoch_since = None
         self._epochs_done += 1
         self._rate = read / seconds if seconds else 0.0
@@ -101,20 +103,18 @@ class Progress:
         self._show()
 
     def restarts(self, number: int, fault: Fault, seconds: float) -> None:
-        """The job has failed, and starts again after some seconds."""
+        """Reports that the job has failed, and restarts after some seconds."""
         with self.paused():
-            logger.warning(
-                "job '%s' has failed, restart %d in %.1f s: %s", self._job_name, number, seconds, fault.headline
-            )
+            logger.warning("job '%s' failed, restart %d in %.1f s: %s", self._job_name, number, seconds, fault.headline)
         self.phase(f"restart {number}")
 
     def end(self, status: JobStatus) -> None:
-        """Removes the live line and says how the job has ended."""
+        """Removes the status line and reports how the job has ended."""
         with self.paused():
             for operator, count in self.late_records.items():
                 logger.warning(
-                    "job '%s': operator '%s' has dropped %d late records; allowed_lateness() or side_output_late_data() "
-                    "would have kept them",
+                    "job '%s': operator '%s' dropped %d late records; use allowed_lateness() or "
+                    "side_output_late_data() to keep them",
                     self._job_name,
                     operator,
                     count,
@@ -127,12 +127,12 @@ class Progress:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """While lines are printed, the live line is out of their way."""
+        """Hides the status line while other lines are printed."""
         with self._line.paused():
             yield
 
     def text(self) -> str:
-        """What the line says now."""
+        """Returns the current text of the line."""
         now = time.monotonic()
         if self._phase is not None:
             return _busy(self._job_name, *self._phase)
@@ -154,7 +154,7 @@ class Progress:
 
 @contextmanager
 def starting_spark(job_name: str, shown: bool, line: StatusLine = status_line) -> Iterator[None]:
-    """Says that Spark starts; the job itself takes the line over."""
+    """Shows that Spark is starting; the job takes over the line."""
     owner, since = object(), time.monotonic()
     if shown:
         line.show(owner, lambda: _busy(job_name, "starting Spark", since))

@@ -1,7 +1,7 @@
-"""The registry of running jobs: lets other processes of the same user find the jobs of this one, and speak to them.
+"""The registry of running jobs: lets other processes of the same user find and control the jobs of this one.
 
-A driver has a file for each of its jobs in a directory that only its user may enter, and listens on a Unix socket while one
-of them runs. A request is a line of JSON, `{"command": "savepoint", "job": ..., "directory": ...}`, and so is the answer.
+A driver has a file for each of its jobs in a directory with mode 0700, and listens on a Unix socket while one of them
+runs. A request is a line of JSON, `{"command": "savepoint", "job": ..., "directory": ...}`, and so is the answer.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 
 DIRECTORY_VARIABLE = "FLINT_JOBS_DIR"
 ENDED_KEPT = 20
-"""How many jobs that have ended a driver keeps in the registry, until it ends itself."""
+"""The number of ended jobs that a driver keeps in the registry until it exits."""
 _SUFFIX = ".json"
 REQUEST_SECONDS = 10.0
-"""Whoever has connected and made no request by then is hung up on."""
+"""The time after which a peer that has made no request is disconnected."""
 MOST_REQUESTS = 32
-"""How many may be about to make a request; for one more, the one that has taken longest is hung up on."""
+"""The maximum number of peers without a request; for one more, the oldest is disconnected."""
 _LONGEST_REQUEST = 1 << 16
 _ANSWER_SECONDS = 5.0
 
 
 class RegistryError(RuntimeError):
-    """The registry cannot be used, or a job has refused a request; the message says why."""
+    """The registry cannot be used, or a job refused a request; the message says why."""
 
 
 @dataclass(frozen=True)
 class JobFile:
-    """A job as its file in the registry describes it."""
+    """A job, as described by its file in the registry."""
 
     job_id: str
     name: str
@@ -57,19 +57,19 @@ class JobFile:
     started: float
     """In seconds since 1970."""
     socket: str
-    """Where its driver listens."""
+    """The socket of its driver."""
     program: str = ""
     """The script with its arguments; empty for an interactive one."""
     parallelism: int = 0
     status: str | None = None
-    """The last state of a job that has ended; a running one is asked."""
+    """The final status of a job that has ended; a running one is queried."""
     ended: float | None = None
     failure: str | None = None
     """Why it has failed, in one line, if it has."""
 
     @property
     def alive(self) -> bool:
-        """Whether the driver may still be there: a process of this user has its number."""
+        """Returns whether the driver may still be alive: a process of this user has its pid."""
         try:
             os.kill(self.pid, 0)
         except OSError:
@@ -78,7 +78,7 @@ class JobFile:
 
 
 def registry_directories() -> list[Path]:
-    """Where drivers of this user may have registered; the first one is where this process does."""
+    """Returns the directories where drivers of this user may have registered; the first one is used by this process."""
     given = os.environ.get(DIRECTORY_VARIABLE)
     if given:
         return [Path(given).expanduser().resolve()]
@@ -90,7 +90,7 @@ def registry_directories() -> list[Path]:
 
 
 def check_private(directory: Path) -> None:
-    """Refuses a directory that others could write to: what is in it would be believed."""
+    """Refuses a directory that others could write to, since its contents are trusted."""
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise RegistryError(
@@ -100,7 +100,7 @@ def check_private(directory: Path) -> None:
 
 
 def read_files(directory: Path) -> list[tuple[Path, JobFile]]:
-    """The jobs of this machine in a directory, the oldest first. Files of drivers that are gone are removed."""
+    """Returns the jobs of this machine in a directory, the oldest first. Files of dead drivers are removed."""
     if not directory.exists():
         return []
     check_private(directory)
@@ -117,7 +117,7 @@ def read_files(directory: Path) -> list[tuple[Path, JobFile]]:
 
 
 def read_file(path: Path) -> JobFile | None:
-    """A job; None if the file is gone, or is none of ours."""
+    """Returns a job; None if the file does not exist or is not ours."""
     try:
         return JobFile(**json.loads(path.read_text(encoding="utf-8")))
     except (FileNotFoundError, ValueError, TypeError):
@@ -125,7 +125,7 @@ def read_file(path: Path) -> JobFile | None:
 
 
 def remove_stale(path: Path, job: JobFile) -> None:
-    """Removes what a driver that is gone has left."""
+    """Removes the files of a dead driver."""
     path.unlink(missing_ok=True)
     listened = Path(job.socket)
     listened.unlink(missing_ok=True)
@@ -134,7 +134,7 @@ def remove_stale(path: Path, job: JobFile) -> None:
 
 
 class JobRegistry:
-    """The jobs of this process, for others. It listens from the start of the first job to the end of the last."""
+    """Publishes the jobs of this process. It listens from the start of the first job to the end of the last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -147,7 +147,7 @@ class JobRegistry:
         """Whether the process ends, and its files are removed: none is written any more."""
 
     def register(self, master: JobMaster) -> None:
-        """Makes a job known until it ends. One that cannot be made known runs all the same."""
+        """Registers a job until it ends. A job that cannot be registered runs all the same."""
         try:
             with self._lock:
                 self._add(master)
@@ -157,7 +157,7 @@ class JobRegistry:
         master.result.add_done_callback(lambda _: self._end(master))
 
     def close(self) -> None:
-        """The process ends: waits a moment for answers that are on their way, and leaves no file behind."""
+        """Closes the registry at the end of the process: waits briefly for pending answers, and removes all files."""
         with self._lock:
             server, self._server = self._server, None
             self._jobs.clear()
@@ -202,7 +202,7 @@ class JobRegistry:
         self._jobs[job.job_id] = (master, job)
 
     def _end(self, master: JobMaster) -> None:
-        """A job has ended; called on its thread."""
+        """Records that a job has ended; called on its thread."""
         with self._lock:
             entry = self._jobs.pop(str(master.job_id), None)
             if entry is None or self._removed:
@@ -223,7 +223,7 @@ class JobRegistry:
         assert self._directory is not None
         path = self._directory / f"{job.job_id}-{job.pid}{_SUFFIX}"
         hidden = path.with_suffix(f".{secrets.token_hex(4)}")
-        # Another process may just have removed the directory, empty as it was.
+        # Another process may just have removed the empty directory.
         _make_private(self._directory)
         with Permissions.OWNER.create_file(str(hidden)) as file:
             file.write(json.dumps(asdict(job)).encode())
@@ -235,14 +235,14 @@ class JobRegistry:
             entry = self._jobs.get(str(request.pop("job", None)))
         command = _COMMANDS.get(str(request.pop("command", None)))
         if entry is None or command is None:
-            raise RegistryError("the job has ended" if entry is None else "the driver does not know this request")
+            raise RegistryError("the job has ended" if entry is None else "unknown request")
         return command(entry[0], **request)
 
 
 class _Server:
-    """Listens on a Unix socket, and answers each request on a thread of its own, which is in `answering` meanwhile.
+    """Listens on a Unix socket, and answers each request on its own thread, which is in `answering` meanwhile.
 
-    Whoever connects and does not make a request is hung up on after a while.
+    Peers that make no request are disconnected after a timeout.
     """
 
     def __init__(self, path: Path, answer: Callable[[dict[str, Any]], Any], answering: set[threading.Thread]) -> None:
@@ -260,21 +260,21 @@ class _Server:
         threading.Thread(target=self._reception.serve, name="job registry", daemon=True).start()
 
     def close(self) -> None:
-        """Listens no longer. Requests that were made are still answered."""
+        """Stops listening. Pending requests are still answered."""
         self._reception.close()
         self.path.unlink(missing_ok=True)
         remove_owned(self.path.parent)
         _remove_if_empty(self.path.parent)
 
     def _read(self, connection: socket.socket) -> bytes:
-        """The request, a line."""
+        """Reads a request, one line."""
         thread = threading.current_thread()
         self._answering.add(thread)
         try:
             with connection.makefile("rb") as stream:
                 line = stream.readline(_LONGEST_REQUEST)
             if not line.endswith(b"\n"):
-                raise RegistryError("a request was cut off, or is too long")
+                raise RegistryError("a request was truncated, or is too long")
         except BaseException:
             self._answering.discard(thread)
             raise
@@ -287,7 +287,7 @@ class _Server:
                 connection.settimeout(_ANSWER_SECONDS)
                 connection.sendall(answer)
         except OSError:
-            pass  # Whoever asked has gone.
+            pass  # The client has disconnected.
         finally:
             self._answering.discard(threading.current_thread())
 
@@ -323,7 +323,7 @@ def _remove_if_empty(directory: Path) -> None:
     try:
         directory.rmdir()
     except OSError:
-        pass  # Others are in it, or it is gone.
+        pass  # Not empty, or removed already.
 
 
 # --- what a job can be asked ---
@@ -372,4 +372,4 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
 }
 
 registry = JobRegistry()
-"""That of this process."""
+"""The registry of this process."""

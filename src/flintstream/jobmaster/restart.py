@@ -1,4 +1,4 @@
-"""RestartStrategy: whether a job that has failed starts again, and after how long."""
+"""RestartStrategy: whether and when a failed job is restarted."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _Number = TypeVar("_Number", int, float)
 
 
 class RestartStrategy(ABC):
-    """Decides after each failure. `clock` gives seconds."""
+    """Decides after each failure. `clock` returns seconds."""
 
     @abstractmethod
     def delay(self) -> float | None:
-        """A failure has happened: the seconds to wait before the restart, or None to give the job up."""
+        """Returns the delay in seconds before the restart after a failure, or None to end the job."""
 
 
 class NoRestart(RestartStrategy):
-    """The first failure ends the job."""
+    """Ends the job with the first failure."""
 
     def delay(self) -> float | None:
         return None
 
 
 class FixedDelay(RestartStrategy):
-    """So many restarts, each after the same delay."""
+    """Restarts a fixed number of times, after a fixed delay."""
 
     def __init__(self, attempts: int, seconds: float) -> None:
         self._left = attempts
@@ -46,7 +46,7 @@ class FixedDelay(RestartStrategy):
 
 
 class FailureRate(RestartStrategy):
-    """Restarts until there are more failures within an interval than allowed."""
+    """Restarts until the number of failures within an interval exceeds the limit."""
 
     def __init__(self, most: int, interval: float, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval = interval
@@ -62,7 +62,7 @@ class FailureRate(RestartStrategy):
 
 
 class ExponentialDelay(RestartStrategy):
-    """Restarts after delays that grow up to a limit, and begin anew after a quiet time."""
+    """Restarts after delays that grow up to a limit, and reset after a period without failures."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class ExponentialDelay(RestartStrategy):
 
 
 def restart_strategy(configuration: Mapping[str, str], checkpointing: bool) -> RestartStrategy:
-    """The strategy that a configuration names; without one, growing delays with checkpoints and none without."""
+    """Returns the configured strategy; by default growing delays with checkpoints, and no restart without."""
     given = find_key(configuration, TYPE)
     name = configuration[given] if given is not None else ""
     if not name:

@@ -1,4 +1,4 @@
-"""What a job hands to its driver while it runs: printed lines and collected records."""
+"""Results of a running job for its driver: printed lines and collected records."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MOST_PAGES = 256
 
 
 class Collector:
-    """Collected records on their way from the job to the iterator of `execute_and_collect`.
+    """Transfers collected records from the job to the iterator of `execute_and_collect`.
 
-    Bounded: when the reader is slow, the job waits.
+    Bounded: if the reader is slow, the job waits.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Collector:
         self._failure: Callable[[], BaseException | None] = lambda: None
 
     def put(self, page: bytes, gone: Callable[[], bool]) -> None:
-        """Adds a page; waits while the reader is behind, unless the job is to end (`gone`)."""
+        """Adds a page; waits while the reader is behind, unless the job is ending (`gone`)."""
         records = pickle.loads(page)
         while not self._abandoned.is_set():
             if self._room.acquire(timeout=0.1):
@@ -40,12 +40,12 @@ class Collector:
         return self._pages.qsize()
 
     def end(self, failure: Callable[[], BaseException | None]) -> None:
-        """No page follows. `failure` gives the reason if the job has failed. Does not wait for the reader."""
+        """Ends the pages, with the reason if the job has failed. Does not wait for the reader."""
         self._failure = failure
         self._pages.put(None)
 
     def abandon(self) -> None:
-        """Nobody reads any more: what comes is dropped."""
+        """Abandons the reader: further pages are dropped."""
         self._abandoned.set()
 
     def __iter__(self) -> Iterator[Any]:
@@ -62,7 +62,7 @@ class Collector:
 
 
 def print_lines(page: bytes) -> None:
-    """Writes the printed lines of a page to the driver's console."""
+    """Prints the lines of a page to the driver's console."""
     lines: list[str] = pickle.loads(page)
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""JobSettings: all that a program says about its job besides the graph."""
+"""JobSettings: the settings of a job, besides its graph."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LEAST_INTERVAL = 0.1
 
 @dataclass(frozen=True)
 class JobSettings:
-    """Settings of a job, from the environment's configuration and calls."""
+    """The settings of a job, from the environment's configuration and calls."""
 
     job_name: str
     configuration: Mapping[str, str] = field(default_factory=dict)
@@ -52,11 +52,14 @@ class JobSettings:
     python_executable: str | None = None
     cached_files: Mapping[str, str] = field(default_factory=dict)
     pyflink: bool = field(default_factory=pyflink_alias_installed)
-    """Whether `import pyflink` means flintstream; kept here, since slots of later attempts may outlive the program."""
+    """Whether `import pyflink` is redirected to flintstream; stored here, since slots of later attempts may outlive the
+    program.
+    """
 
     def check(self) -> None:
-        """Raises a ValueError for the first setting that does not exist or cannot be read, a FileNotFoundError for the first
-        file that is not there; nothing has run by then."""
+        """Raises a ValueError for the first unknown or invalid setting, a FileNotFoundError for the first missing file,
+        before anything runs.
+        """
         check_keys(self.configuration)
         for option in FLINT_OPTIONS:
             option.of(self.configuration)
@@ -84,13 +87,14 @@ class JobSettings:
 
     @property
     def job_id(self) -> JobID:
-        """The id that was asked for, else a new one."""
+        """Returns the configured id, else a new one."""
         return JobID(JOB_ID.of(self.configuration))
 
     @property
     def epoch_seconds(self) -> float:
-        """How long an epoch should last: longer in batch mode, where nobody waits for single results, and never longer
-        than from one checkpoint to the next."""
+        """Returns the target duration of an epoch: longer in batch mode, where nobody waits for single results, and
+        never longer than the checkpoint interval.
+        """
         given = EPOCH_TARGET.of(self.configuration)
         target = _BATCH_TARGET if self.batch_mode else _TARGET
         if given is not None:
@@ -99,17 +103,17 @@ class JobSettings:
 
     @cached_property
     def checkpoints(self) -> CheckpointSettings:
-        """When checkpoints are taken, and what the job is restored from."""
+        """Returns the checkpoint settings."""
         return CheckpointSettings.of(self.configuration, self.batch_mode)
 
     @cached_property
     def slot_timeouts(self) -> SlotTimeouts:
-        """How long the driver waits for slots, and they for it."""
+        """Returns the timeouts between driver and slots."""
         return SlotTimeouts.of(self.configuration)
 
     @property
     def state_backend(self) -> str:
-        """Where keyed state lives."""
+        """Returns the state backend."""
         key = find_key(self.configuration, STATE_BACKEND)
         name = self.configuration[key] if key is not None else "hashmap"
         if name not in _STATE_BACKENDS:
@@ -117,44 +121,46 @@ class JobSettings:
         return _STATE_BACKENDS[name]
 
     def _files(self) -> Iterator[tuple[str, str]]:
-        """The files of the driver's machine that slots need, each behind the option that names it."""
+        """Returns the files of the driver's machine that slots need, each with the option that names it."""
         yield from ((_FILES, path) for path in self.python_files)
         yield from ((_ARCHIVES, path) for path, _ in self.python_archives)
         yield from ((_REQUIREMENTS, path) for path in self.python_requirements or () if path is not None)
         yield from ((_CACHED, path) for path in self.cached_files.values())
 
     def _check_python(self) -> None:
-        """Flink unpacks archives before it starts Python; here that Python unpacks them."""
+        """Refuses an interpreter inside an archive: Flink unpacks archives before it starts Python, here that Python
+        unpacks them.
+        """
         first = (self.python_executable or "").split(os.sep)[0]
         if first and first in {target or os.path.basename(path) for path, target in self.python_archives}:
             raise ValueError(
                 f"python.executable is {self.python_executable!r}, inside an archive: unpack it on the machines, and "
-                "give the path there"
+                "set its path there"
             )
 
     @property
     def object_reuse(self) -> bool:
-        """Whether results are shared without copies."""
+        """Returns whether results are shared without copies."""
         return parse_boolean(self.configuration.get(OBJECT_REUSE, "false"), OBJECT_REUSE)
 
     def restart_strategy(self) -> RestartStrategy:
-        """What to do after a failure."""
+        """Returns the restart strategy."""
         return restart_strategy(self.configuration, self.checkpoints.enabled)
 
     @property
     def least_epoch_seconds(self) -> float:
-        """Epochs do not start more often than this."""
+        """Returns the minimum time between the starts of two epochs."""
         given = EPOCH_LEAST_INTERVAL.of(self.configuration)
         return _LEAST_INTERVAL if given is None else _seconds(given)
 
     @property
     def watermark_interval(self) -> int:
-        """How often periodic watermarks are made, in milliseconds."""
+        """Returns the interval of periodic watermarks, in milliseconds."""
         return parse_duration(self.configuration.get(WATERMARK_INTERVAL, "200 ms"), WATERMARK_INTERVAL).to_millis()
 
     @property
     def show_progress(self) -> bool:
-        """Whether a live line is shown: on a terminal, unless switched off."""
+        """Returns whether the status line is shown: on a terminal, unless disabled."""
         wanted = PROGRESS.of(self.configuration)
         if wanted is None:
             wanted = os.environ.get("FLINT_PROGRESS", "1") != "0"
@@ -162,11 +168,11 @@ class JobSettings:
 
     @property
     def _python_path(self) -> list[str]:
-        """Folders on the machines of the slots."""
+        """Returns import paths on the machines of the slots."""
         return [entry for entry in self.configuration.get(PYTHON_PATH, "").split(os.pathsep) if entry]
 
     def for_slots(self, job_id: str, attempt: int, same_machine: bool) -> tuple[JobInfo, UserCode]:
-        """What slots need of all this."""
+        """Returns the settings that slots need."""
         requirements = None
         if self.python_requirements is not None:
             listed, cache = self.python_requirements
@@ -204,7 +210,9 @@ def check_claim_mode(text: str, key: str) -> None:
     """Refuses the modes in which a job would own the savepoint that it is restored from."""
     mode = text.strip().upper().replace("-", "_")
     if mode in ("CLAIM", "LEGACY"):
-        raise ValueError(f"{key} is {text!r}: a job never owns what it is restored from, as with NO_CLAIM")
+        raise ValueError(
+            f"{key} is {text!r}: a job never owns the savepoint it is restored from; only NO_CLAIM is supported"
+        )
     if mode != "NO_CLAIM":
         raise ValueError(f"{key} must be NO_CLAIM, got {text!r}")
 

@@ -1,4 +1,4 @@
-"""SlotCalls: how the job's thread calls the slots of an attempt."""
+"""SlotCalls: calls from the job's thread to the slots of an attempt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CallFailed(JobFailed):
 
 
 class SlotCalls:
-    """Waits for the replies while the watchdog looks after the slots; a call that fails raises why the attempt has."""
+    """Waits for replies under the watchdog; a failed call raises the cause of the attempt's failure."""
 
     def __init__(self, pool: SlotPool, watchdog: Watchdog, control: JobControl) -> None:
         self._pool = pool
@@ -27,11 +27,11 @@ class SlotCalls:
 
     @property
     def access(self) -> SlotAccess:
-        """How Spark tasks reach the slots."""
+        """Returns how Spark tasks connect to the slots."""
         return self._pool.access
 
     def waiting(self, work: str) -> AbstractContextManager[None]:
-        """While the job's thread waits for slots, or for what they feed."""
+        """Marks that the job's thread waits for slots, or for Spark tasks that feed them."""
         return self._watchdog.waiting(work)
 
     def call(self, slot: int, message: Message[Result]) -> Result:

@@ -1,4 +1,4 @@
-"""Coordinators of sources that Spark reads: batch DataFrames, and streaming ones through a StreamingQuery of their own."""
+"""Coordinators of sources read by Spark: batch DataFrames, and streaming ones through their own StreamingQuery."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ STOP_SECONDS = 30.0
 
 
 class FrameBlocks:
-    """A batch DataFrame as blocks on the executors' disks: made once, and read by each attempt of the job."""
+    """A batch DataFrame as blocks on the executors' disks: computed once, and read by each attempt of the job."""
 
     def __init__(self, frame: DataFrame, vertex_id: int, slots: tuple[int, ...]) -> None:
         session = session_like(frame.sparkSession)
-        # Cached rows are pruned by the statistics of their batches: one block a batch makes a range cheap to take.
+        # Cached rows are pruned by batch statistics: with one block per batch, a range is cheap to select.
         session.conf.set("spark.sql.inMemoryColumnarStorage.batchSize", "1")
         self.blocks = blocks_of(in_session(frame, session), vertex_id, slots)
         self.blocks.persist(StorageLevel.DISK_ONLY)
         try:
             first_parts = self.blocks.where("input = 0").select("channel")
             self.counts = Counter(row["channel"] for row in first_parts.collect())
-            """How many blocks each partition has."""
+            """The number of blocks of each partition."""
         except BaseException:
             self.release()
             raise
 
     def release(self) -> None:
-        """Forgets the blocks."""
+        """Removes the blocks."""
         self.blocks.unpersist()
 
 
 class DataFrameCoordinator(SourceCoordinator):
     """A batch DataFrame, read in ranges of blocks.
 
-    The rows are turned into blocks once and kept on the executors' disks; an epoch takes the next blocks of each
-    partition. So a large DataFrame never becomes one epoch, and Spark computes it once.
+    The rows are converted to blocks once and stored on the executors' disks; an epoch reads the next blocks of each
+    partition. A large DataFrame therefore never becomes one epoch, and Spark computes it once.
     """
 
     def __init__(self, vertex_id: int, name: str, parallelism: int, make_blocks: Callable[[], FrameBlocks]) -> None:
@@ -71,8 +71,8 @@ class DataFrameCoordinator(SourceCoordinator):
         self._last = max(self._left.values(), default=0)
         if self._resumed_counts is not None and self._resumed_counts != dict(self._left):
             raise ValueError(
-                f"source '{self.name}': the DataFrame has other partitions or numbers of rows than when the checkpoint was "
-                "taken, so its position says nothing: read it from a source that does not change"
+                f"source '{self.name}': the partitions or row counts of the DataFrame have changed since the "
+                "checkpoint was taken, so its position is invalid: read it from an immutable source"
             )
 
     def position(self) -> dict[str, Any]:
@@ -106,11 +106,10 @@ class DataFrameCoordinator(SourceCoordinator):
 
 
 class StreamingCoordinator(SourceCoordinator):
-    """A streaming DataFrame: its own StreamingQuery hands over batch after batch.
+    """A streaming DataFrame, read in batches by its own StreamingQuery.
 
-    `foreachBatch` returns only when the epoch that took the batch in has been completed, or with checkpoints, when the
-    checkpoint that contains it is: so Spark's commit follows ours. A batch that comes again although it is contained
-    already is skipped.
+    `foreachBatch` returns only when the epoch with the batch is complete or, with checkpoints, when the checkpoint that
+    contains it is: Spark commits after us. A repeated batch that the checkpoint already contains is skipped.
     """
 
     def __init__(
@@ -132,15 +131,15 @@ class StreamingCoordinator(SourceCoordinator):
         self._on_failure = on_failure
         self._trigger = trigger
         self._directory = directory
-        """Where Spark keeps the position of the query."""
+        """The directory in which Spark stores the query's position."""
         self._checkpointing = checkpointing
         self._batches: queue.SimpleQueue[_Batch] = queue.SimpleQueue()
         self._taken: _Batch | None = None
         self._unsafe: list[_Batch] = []
-        """Taken in, and in no completed checkpoint yet."""
+        """Batches read, but not yet in a completed checkpoint."""
         self._last_batch = -1
         self._resumed_query: str | None = None
-        """The query that a checkpoint has left; Spark knows it by its directory."""
+        """The restored query; Spark identifies it by its directory."""
         self._ended = False
         self._closed = threading.Event()
         self._query: Any = None
@@ -152,8 +151,8 @@ class StreamingCoordinator(SourceCoordinator):
         self._query = writer.foreachBatch(self._hand_over).start()
         if self._resumed_query not in (None, str(self._query.id)):
             raise ValueError(
-                f"source '{self.name}': {self._directory}, where Spark keeps the position of the query, is not what it was "
-                f"when the checkpoint was taken, or is gone: Spark has begun anew, and does not know what follows batch "
+                f"source '{self.name}': {self._directory}, where Spark stores the position of the query, was changed "
+                "or removed after the checkpoint was taken: Spark has started over, and cannot resume after batch "
                 f"{self._last_batch}"
             )
         threading.Thread(target=self._watch, name=f"bridge {self.name}", daemon=True).start()
@@ -163,8 +162,9 @@ class StreamingCoordinator(SourceCoordinator):
             return
         if batch_id > self._last_batch + 1:
             raise RuntimeError(
-                f"source '{self.name}': Spark goes on with batch {batch_id}, and the checkpoint ends with batch "
-                f"{self._last_batch}: {self._directory} is ahead of the checkpoint, and what lies between is lost"
+                f"source '{self.name}': Spark continues with batch {batch_id}, but the checkpoint ends with batch "
+                f"{self._last_batch}: {self._directory} is ahead of the checkpoint, and the batches in between are "
+                "lost"
             )
         batch = _Batch(frame, batch_id, threading.Event())
         self._batches.put(batch)
@@ -235,7 +235,7 @@ class StreamingCoordinator(SourceCoordinator):
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch of Spark's, and who waits for it to be safe."""
+    """A batch of Spark's, and the event to set when it is committed."""
 
     frame: DataFrame
     batch_id: int

@@ -1,4 +1,4 @@
-"""SparkWriters: the driver's side of Spark sinks. What their operators put aside in the slots is written with Spark."""
+"""SparkWriters: the driver's side of Spark sinks, which writes the records spooled in slots with Spark."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class SparkWriters:
         nodes = job.graph.job_graph.nodes.values()
         self._writers = [(node.name, node.operator) for node in nodes if isinstance(node.operator, SparkWriterOperator)]
         self.spools = {writer.spool_name for _, writer in self._writers}
-        """The spools that are written epoch by epoch."""
+        """The spools that are written after each epoch."""
 
     def write_epoch(self, epoch: int, reports: Sequence[EpochReport]) -> None:
-        """Writes what sinks have put aside in an epoch, unless it waits for a checkpoint."""
+        """Writes the records spooled in an epoch, unless they wait for a checkpoint."""
         for name, writer in self._writers:
             holders = [slot for slot, report in enumerate(reports) if writer.spool_name in report.spools]
             if holders:
                 self._write(name, writer, writer.spool_name, holders, epoch)
 
     def write_staged(self, up_to: int) -> None:
-        """Writes what sinks have put aside for checkpoints that are complete now, each by itself."""
+        """Writes the records staged for checkpoints that are now complete, one checkpoint at a time."""
         if not self._writers:
             return
         staged = self._slots.call_all(ListStaged())
@@ -56,12 +56,12 @@ class SparkWriters:
         self._write(name, writer, spool, [slot for slot, spools in enumerate(staged) if spool in spools], number)
 
     def _write(self, name: str, writer: SparkWriterOperator, spool: str, holders: list[int], number: int) -> None:
-        """Hands the records of a sink to its function, then lets the slots forget them."""
+        """Passes the records of a sink to its function, then releases them in the slots."""
         assert writer.write is not None
         first = self._slots.call(holders[0], FetchPage(spool, 0))
         frame = spool_frame(self._spark, self._slots.access, spool, writer.input_type, first)
         try:
-            with self._slots.waiting(f"the write {number} of a Spark sink"):
+            with self._slots.waiting(f"write {number} of a Spark sink"):
                 writer.write(frame, number)
         except Exception as error:
             raise JobFailed(user_fault(error, name).fault) from error

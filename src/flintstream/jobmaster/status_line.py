@@ -1,4 +1,4 @@
-"""StatusLine: the one line at the bottom of the terminal that says what goes on, and that other output never mixes with."""
+"""StatusLine: the status line at the bottom of the terminal, kept separate from other output."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _DEFAULT_WIDTH = 80
 
 
 class StatusLine:
-    """Shows what the last of its owners has to say, and asks it again every second, so that nothing looks like a hang.
+    """Shows the line of its latest owner, and refreshes it every second, so that nothing looks like a hang.
 
-    Owners are the jobs of the process; each shows and removes its own. All of it may be called from any thread.
+    Owners are the jobs of the process; each shows and removes its own line. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class StatusLine:
         self._ticks = False
 
     def show(self, owner: object, render: Callable[[], str]) -> None:
-        """Shows what `render` gives, now and whenever it changes."""
+        """Shows the result of `render`, now and whenever it changes."""
         with self._changed:
             self._owners.pop(owner, None)
             self._owners[owner] = render
@@ -38,7 +38,7 @@ class StatusLine:
                 threading.Thread(target=self._tick, name="status line", daemon=True).start()
 
     def remove(self, owner: object, last: str | None = None) -> None:
-        """Takes the line of an owner away, and leaves `last` in its place."""
+        """Removes the line of an owner, and prints `last` instead."""
         with self._changed:
             self._owners.pop(owner, None)
             if last is not None:
@@ -49,7 +49,7 @@ class StatusLine:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """While others write, the line is out of their way."""
+        """Hides the line while others write."""
         with self._changed:
             if self._shown:
                 self._write(_ERASE)
@@ -79,11 +79,11 @@ class StatusLine:
             sys.stderr.write(text)
             sys.stderr.flush()
         except (OSError, ValueError):
-            self._owners.clear()  # The terminal is gone.
+            self._owners.clear()  # The terminal has been closed.
 
 
 def _fitted(text: str) -> str:
-    """Cut to the terminal's width: only one row can be erased."""
+    """Truncates a text to the terminal's width: only one row can be erased."""
     try:
         width = os.get_terminal_size(sys.stderr.fileno()).columns or _DEFAULT_WIDTH
     except (OSError, ValueError, AttributeError):
@@ -92,4 +92,4 @@ def _fitted(text: str) -> str:
 
 
 status_line = StatusLine()
-"""That of this process."""
+"""The status line of this process."""

@@ -1,4 +1,4 @@
-"""Submitting a job, and the client that its program gets."""
+"""Job submission, and the client returned to the program."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _running: weakref.WeakSet[JobMaster] = weakref.WeakSet()
 
 
 def submit(stream_graph: StreamGraph, settings: JobSettings) -> LocalJobClient:
-    """Starts a job and returns at once."""
+    """Starts a job and returns a client at once."""
     graph = ExecutionGraph(build_job_graph(stream_graph))
     spark = get_or_create_session(settings.configuration)
     master = JobMaster(graph, settings, spark)
     show_failures_tidily()
     if not _running:
-        # Registered after Spark's own, so that it runs before: jobs end while there still is a Spark.
+        # Registered after Spark's own handler, so that it runs first: jobs end while Spark is still available.
         atexit.unregister(_cancel_all)
         atexit.register(_cancel_all)
         before_ending(_end_at_once)
@@ -45,7 +45,7 @@ def submit(stream_graph: StreamGraph, settings: JobSettings) -> LocalJobClient:
 
 
 def _cancel_all() -> None:
-    """A program that ends takes its jobs along."""
+    """Cancels all jobs when the program ends."""
     masters = [master for master in _running if not master.result.done()]
     for master in masters:
         master.cancel()
@@ -55,7 +55,7 @@ def _cancel_all() -> None:
 
 
 def _end_at_once() -> None:
-    """A signal ends this process: its slots on this machine go first, so that they do not write any more."""
+    """Kills the slots on this machine when a signal ends this process, so that they stop writing."""
     registry.remove_files()
     for master in list(_running):
         for process in [] if master.attempt is None else master.attempt.pool.local_processes:
@@ -63,7 +63,7 @@ def _end_at_once() -> None:
 
 
 class LocalJobClient(JobClient):
-    """The client of a job whose JobMaster lives in this process."""
+    """The client of a job whose JobMaster runs in this process."""
 
     def __init__(self, master: JobMaster) -> None:
         self.master = master

@@ -1,7 +1,7 @@
-"""Watchdog: looks after an attempt while the job's thread waits for its slots, however long they take.
+"""Watchdog: monitors an attempt while the job's thread waits for its slots.
 
-It tells what slots are stuck in, lets checkpoints time out although the epoch behind which they would be taken does not end,
-and notices slots that are not heard of any more.
+It reports what slots are stuck in, times out checkpoints that cannot start because an epoch does not end, and detects
+slots that no longer respond.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from flintstream.spark.timeouts import SlotTimeouts
 
 _TICK_SECONDS = 1.0
 _TICKS = 10
-"""How often, at least, the watchdog looks while a time-out runs."""
+"""The maximum time between two checks while a timeout runs."""
 _log = logging.getLogger(__name__)
 
 
 class Slots(Protocol):
-    """What the watchdog asks of the slots."""
+    """The watchdog's interface to the slots."""
 
     def look(self) -> dict[int, Activity | None]:
-        """What each does now; None for one that does not answer."""
+        """Returns the activity of each slot; None for one that does not answer."""
 
     def describe(self, looked: tuple[int, Activity | None]) -> str:
-        """What one does, for a person."""
+        """Returns a readable description of an activity."""
 
     def beat(self) -> None:
-        """Asks for a sign of life."""
+        """Sends a heartbeat."""
 
 
 class Diagnosis:
-    """What the slots do, the most suspicious one first.
+    """The activities of the slots, the most suspicious one first.
 
-    `thread` is the one that waits for them: where none is at work, it may be what hangs.
+    `thread` is the one that waits for them: if no slot is busy, it may be the one that hangs.
     """
 
     def __init__(self, slots: Slots, thread: int | None = None) -> None:
@@ -56,13 +56,13 @@ class Diagnosis:
     def __str__(self) -> str:
         if not self.suspects:
             return (
-                "no slot is at work: Spark has not started the tasks that feed them, or the driver itself waits\n"
+                "no slot is busy: Spark has not started the tasks that feed them, or the driver itself waits\n"
                 + self._driver_stack
             ).rstrip()
         return "\n".join(self._told)
 
     def fault(self, summary: str) -> Fault:
-        """A fault that names the operator of the first suspect."""
+        """Returns a fault that names the operator of the first suspect."""
         activity = self.suspects[0][1] if self.suspects else None
         if activity is None:
             return Fault(None, None, None, str(self), f"{summary}: {str(self).partition(chr(10))[0]}")
@@ -77,11 +77,11 @@ class _Work:
     name: str
     since: float
     delays_checkpoints: bool
-    """Not while operators are opened, as long as a restore may take, nor while they are closed: none is to be taken then."""
+    """False while operators are opened, as long as a restore may take, or closed: no checkpoint is taken then."""
 
 
 class Watchdog:
-    """A thread of one attempt. `on_failure` is called with the fault for which the attempt has to end."""
+    """The watchdog thread of one attempt. `on_failure` is called with the fault that ends the attempt."""
 
     def __init__(
         self,
@@ -109,12 +109,12 @@ class Watchdog:
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
 
     def end(self) -> None:
-        """The attempt is over: nothing of it matters any more."""
+        """Ends the watchdog with its attempt."""
         self._ended.set()
 
     @contextmanager
     def waiting(self, name: str, delays_checkpoints: bool = True) -> Iterator[None]:
-        """While the job's thread waits for slots; what is begun within it belongs to it."""
+        """Marks that the job's thread waits for slots, within the context."""
         if self._work is not None:
             yield
             return
@@ -131,10 +131,10 @@ class Watchdog:
             try:
                 self.tick()
             except Exception:
-                _log.exception("job '%s': the watchdog has failed", self._job_name)
+                _log.exception("job '%s': the watchdog failed", self._job_name)
 
     def tick(self) -> None:
-        """Looks at everything once."""
+        """Runs all checks once."""
         now = time.monotonic()
         work = self._work
         if now >= self._next_beat:
@@ -147,8 +147,10 @@ class Watchdog:
             self._report(work)
 
     def _expire_checkpoints(self, waiting: bool) -> None:
-        """Those on their way. If the job's thread does not wait for slots, it takes the outcome itself."""
-        if not self._coordinator.late():
+        """Aborts checkpoints in progress that have timed out. If the job's thread does not wait for slots, it handles
+        the outcome itself.
+        """
+        if not self._coordinator.timed_out():
             return
         diagnosis = Diagnosis(self._slots, self._thread)
         for outcome in self._coordinator.expire(lambda pending: str(diagnosis)):
@@ -156,25 +158,25 @@ class Watchdog:
                 self._fail(f"{outcome.pending.kind} has timed out", diagnosis)
 
     def _expire_due(self, work: _Work) -> None:
-        """The one that is due and cannot begin."""
+        """Counts a due checkpoint that cannot start as failed."""
         if not self._coordinator.is_overdue(work.since):
             return
         diagnosis = Diagnosis(self._slots, self._thread)
         if self._work is not work:
-            return  # It has ended at last.
-        if self._coordinator.miss():
+            return  # It has ended after all.
+        if self._coordinator.count_overdue():
             _log.warning("job '%s': %s: %s", self._job_name, self._not_begun(work), diagnosis)
         else:
             self._fail(self._not_begun(work), diagnosis)
 
     def _not_begun(self, work: _Work) -> str:
-        return f"a checkpoint could not begin for {self._coordinator.settings.timeout:g} s, since {work.name} has not ended"
+        return f"a checkpoint could not start for {self._coordinator.settings.timeout:g} s, since {work.name} has not ended"
 
     def _fail(self, what: str, diagnosis: Diagnosis) -> None:
         self._on_failure(diagnosis.fault(f"{what}, and no more failures are tolerated"))
 
     def explain(self) -> str:
-        """What the job's thread waits for, and what the slots do meanwhile."""
+        """Describes what the job's thread waits for, and what the slots are doing."""
         work = self._work
         return "" if work is None else f"{work.name} has not ended: {Diagnosis(self._slots, self._thread)}"
 
@@ -187,7 +189,9 @@ class Watchdog:
 
 
 def _suspicion(looked: tuple[int, Activity | None]) -> tuple[int, float]:
-    """The least first: one that does not answer, then one within an operator; of those, what has lasted longest."""
+    """The sort key, the most suspicious first: a slot that does not answer, then one in an operator; of those, the
+    longest.
+    """
     activity = looked[1]
     if activity is None:
         return 0, 0.0

@@ -1,4 +1,4 @@
-"""Metrics that user functions keep: counters, gauges, meters and distributions, in named groups."""
+"""Metrics of user functions: counters, gauges, meters and distributions, in named groups."""
 
 from .metrics import Counter, Distribution, Gauge, Meter, Metric, MetricGroup
 

@@ -1,5 +1,4 @@
-"""The metrics themselves. They are plain objects of a slot; :meth:`MetricGroup.snapshot` is what the slot
-reports."""
+"""Metric types. They are plain objects of a slot, reported by :meth:`MetricGroup.snapshot`."""
 
 from __future__ import annotations
 
@@ -15,11 +14,11 @@ _METER_BUCKETS = 12
 
 
 class Metric(ABC):  # noqa: B024 - only marks what a group can hold
-    """Anything that a group can hold."""
+    """Base class of metrics."""
 
 
 class Counter(Metric):
-    """A number that goes up and down.
+    """A number that is incremented and decremented.
 
     Example::
 
@@ -36,20 +35,20 @@ class Counter(Metric):
         self._count = 0
 
     def inc(self, n: int = 1) -> None:
-        """Add n."""
+        """Adds n."""
         self._count += n
 
     def dec(self, n: int = 1) -> None:
-        """Take n away."""
+        """Subtracts n."""
         self._count -= n
 
     def get_count(self) -> int:
-        """The number as it stands."""
+        """Returns the current count."""
         return self._count
 
 
 class Gauge(Metric):
-    """A value that is asked for when metrics are reported.
+    """A value computed when metrics are reported.
 
     Example::
 
@@ -63,12 +62,12 @@ class Gauge(Metric):
         self._function = function
 
     def get_value(self) -> Any:
-        """The value now."""
+        """Returns the current value."""
         return self._function()
 
 
 class Meter(Metric):
-    """How many events there were, and how many a second over the last time span.
+    """The number of events, and the rate per second over the last time span.
 
     Example::
 
@@ -91,16 +90,16 @@ class Meter(Metric):
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
 
     def mark_event(self, value: int = 1) -> None:
-        """So many events happened."""
+        """Counts n events."""
         self._advance()
         self._count += value
 
     def get_count(self) -> int:
-        """How many events there were in all."""
+        """Returns the total number of events."""
         return self._count
 
     def get_rate(self) -> float:
-        """Events a second over the time span, or since the meter was made if that is shorter."""
+        """Returns events per second over the time span, or since the meter was created if that is shorter."""
         now = self._advance()
         start, before = self._marks[0]
         seconds = max(now - start, 1.0)
@@ -117,7 +116,7 @@ class Meter(Metric):
 
 
 class Distribution(Metric):
-    """Count, sum, minimum and maximum of the values it is given.
+    """Count, sum, minimum and maximum of values.
 
     Example::
 
@@ -137,7 +136,7 @@ class Distribution(Metric):
         self._max: float = 0
 
     def update(self, value: float) -> None:
-        """Take a value in."""
+        """Adds a value."""
         if not self._count:
             self._min = self._max = value
         elif value < self._min:
@@ -148,7 +147,7 @@ class Distribution(Metric):
         self._sum += value
 
     def get_statistics(self) -> dict[str, float]:
-        """What is reported; only the count before the first value."""
+        """Returns the reported statistics; only the count before the first value."""
         if not self._count:
             return {"count": 0}
         mean = self._sum / self._count
@@ -159,8 +158,7 @@ M = TypeVar("M", bound=Metric)
 
 
 class MetricGroup:
-    """Metrics by name, and groups inside groups. A function gets its own from
-    ``runtime_context.get_metrics_group()``.
+    """Metrics and subgroups by name. A function gets its own from ``runtime_context.get_metrics_group()``.
 
     Example::
 
@@ -177,8 +175,7 @@ class MetricGroup:
         self._groups: dict[tuple[str, ...], MetricGroup] = {}
 
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """The group of that name inside this one; with ``extra``, a pair of a variable's name and its
-        value."""
+        """Returns the subgroup of that name; with ``extra``, a pair of a variable's name and its value."""
         path = (_checked(name),) if extra is None else (_checked(name), _checked(extra))
         if path not in self._groups:
             variables = self._variables if extra is None else {**self._variables, name: extra}
@@ -186,45 +183,45 @@ class MetricGroup:
         return self._groups[path]
 
     def counter(self, name: str) -> Counter:
-        """The counter of that name."""
+        """Returns the counter of that name."""
         return self._get(name, Counter, Counter)
 
     def count_of(self, name: str) -> int:
-        """The value of a counter of this group; 0 if there is none."""
+        """Returns the value of a counter of this group; 0 if there is none."""
         metric = self._metrics.get(name)
         return metric.get_count() if isinstance(metric, Counter) else 0
 
     def gauge(self, name: str, obj: Callable[[], Any]) -> None:
-        """A value that ``obj()`` tells whenever metrics are reported."""
+        """Registers a gauge whose value is ``obj()`` when metrics are reported."""
         if not callable(obj):
             raise TypeError(f"The gauge {name!r} needs a function without parameters, not {obj!r}.")
         self._metrics[_checked(name)] = Gauge(obj)
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """The meter of that name."""
+        """Returns the meter of that name."""
         return self._get(name, Meter, lambda: Meter(time_span_in_seconds))
 
     def distribution(self, name: str) -> Distribution:
-        """The distribution of that name."""
+        """Returns the distribution of that name."""
         return self._get(name, Distribution, Distribution)
 
     def get_scope_components(self) -> tuple[str, ...]:
-        """The names from the outermost group to this one."""
+        """Returns the names from the outermost group to this one."""
         return self._scope
 
     def get_all_variables(self) -> dict[str, str]:
-        """The variables of this group and of those around it."""
+        """Returns the variables of this group and its parents."""
         return dict(self._variables)
 
     def items(self) -> Iterator[tuple[MetricGroup, str, Metric]]:
-        """All metrics of this group and the groups inside, each with its group and name."""
+        """Returns all metrics of this group and its subgroups, each with its group and name."""
         for name, metric in self._metrics.items():
             yield self, name, metric
         for group in self._groups.values():
             yield from group.items()
 
     def snapshot(self) -> dict[str, Any]:
-        """The values of all metrics by dotted name; a gauge that fails shows its error."""
+        """Returns the values of all metrics by dotted name; a gauge that fails shows its error."""
         return {".".join((*group._scope, name)): _value(metric) for group, name, metric in self.items()}
 
     def _get(self, name: str, kind: type[M], make: Callable[[], M]) -> M:

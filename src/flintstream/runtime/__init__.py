@@ -1,1 +1,1 @@
-"""What runs a job and knows no Spark: slots and their tasks, operators, state, time, windows, checkpoints."""
+"""The runtime of a job, independent of Spark: slots and their tasks, operators, state, time, windows, checkpoints."""

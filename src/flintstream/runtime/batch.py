@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 NO_TIMESTAMP = -(2**63)
-"""Stands for "this record has no timestamp" inside a column of timestamps (Flink uses the same number)."""
+"""The value for "no timestamp" in a column of timestamps, the same as Flink's."""
 
 MIN_WATERMARK = -(2**63)
 MAX_WATERMARK = 2**63 - 1
 
 CHUNK = 8192
-"""How many results of a record-multiplying function are gathered before they are passed on."""
+"""The number of results of a record-multiplying function that are collected before they are passed on."""
 
 
 class Batch:
-    """Records in order: their values and, where they have them, timestamps and keys.
+    """Records in order: their values and, if present, timestamps and keys.
 
-    The columns are lists of equal length. `timestamps` is None when no record has one, `keys` is None on a stream that
-    is not keyed. A batch may be handed to several operators: whoever receives one never changes its lists.
+    The columns are lists of equal length. `timestamps` is None if no record has one, `keys` is None on a stream that is
+    not keyed. A batch may be passed to several operators, so receivers must not modify its lists.
     """
 
     __slots__ = ("keys", "timestamps", "values")
@@ -32,7 +32,7 @@ class Batch:
         return len(self.values)
 
     def slice(self, start: int, stop: int) -> Batch:
-        """The records from `start` up to, not including, `stop`."""
+        """Returns the records from `start` to `stop` (exclusive)."""
         return Batch(
             self.values[start:stop],
             None if self.timestamps is None else self.timestamps[start:stop],

@@ -1,8 +1,8 @@
-"""Block: what travels from one subtask to another, as bytes.
+"""Block: the unit of data sent from one subtask to another, as bytes.
 
 A block holds records, column by column, and control elements (watermarks, idleness, end of input), each with its
-place among the records. Encoding is pickle; a block with instances of local classes falls back to cloudpickle.
-A block with a single large record travels in parts, since a row must fit several times into the memory of Spark's JVM.
+position among the records. It is encoded by pickle; a block with instances of local classes falls back to cloudpickle.
+A block with a single large record is sent in parts, since a row must fit several times into the memory of Spark's JVM.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from flintstream.runtime.batch import Batch
 from flintstream.runtime.faults import user_fault
 
 TARGET_BLOCK_BYTES = 512 * 1024
-"""Blocks are cut towards this size, so that one rarely passes the limit."""
+"""The target size of blocks, so that few exceed the limit."""
 MAX_BLOCK_BYTES = 1024 * 1024
-"""No block is larger, unless it holds a single record; such a one travels in parts of this size."""
+"""The maximum size of a block, unless it holds a single record; that is sent in parts of this size."""
 
 
 class Watermark(NamedTuple):
@@ -29,39 +29,39 @@ class Watermark(NamedTuple):
 
 
 class Idleness(NamedTuple):
-    """The channel has fallen idle, or is active again."""
+    """The channel has become idle or active."""
 
     idle: bool
 
 
 class EndOfInput(NamedTuple):
-    """Nothing will ever follow on this channel."""
+    """The end of this channel."""
 
 
 Control = Watermark | Idleness | EndOfInput
 PlacedControl = tuple[int, Control]
-"""A control element and the number of records of its block that come before it."""
+"""A control element, and the number of records of its block that precede it."""
 
 
 def encode_block(batch: Batch, controls: list[PlacedControl] | None = None) -> bytes:
-    """The bytes of a block."""
+    """Encodes a block."""
     timestamps = None if batch.timestamps is None else array("q", batch.timestamps)
     return dumps((batch.values, timestamps, batch.keys, controls or None))
 
 
 def decode_block(data: bytes | memoryview) -> tuple[Batch, list[PlacedControl] | None]:
-    """The batch and the placed control elements of a block."""
+    """Decodes the batch and the positioned control elements of a block."""
     values, timestamps, keys, controls = pickle.loads(data)
     return Batch(values, None if timestamps is None else timestamps.tolist(), keys), controls
 
 
-# What a part begins with. A whole block begins as every pickle does.
+# The first byte of a part, which differs from that of a pickle and so of a whole block.
 _PICKLE = pickle.PROTO[0]
 _PART, _LAST_PART = b"\x01", b"\x02"
 
 
 def parts_of(block: bytes) -> Iterator[bytes]:
-    """What a block travels as: itself, or several parts."""
+    """Returns a block as sent: itself, or several parts."""
     if len(block) <= MAX_BLOCK_BYTES:
         yield block
         return
@@ -72,13 +72,13 @@ def parts_of(block: bytes) -> Iterator[bytes]:
 
 
 class BlockParts:
-    """Puts the blocks of a receiver's channels together again. The parts of each arrive in order, with others between."""
+    """Reassembles the blocks of a receiver's channels. The parts of a block arrive in order, interleaved with others."""
 
     def __init__(self) -> None:
         self._parts: dict[int, list[bytes | memoryview]] = {}
 
     def whole(self, channel: int, data: bytes | memoryview) -> bytes | memoryview | None:
-        """The block that has arrived on a channel; None while parts of it are missing."""
+        """Returns the block that has arrived on a channel; None while parts of it are missing."""
         if data[0] == _PICKLE:
             return data
         parts = self._parts.setdefault(channel, [])
@@ -87,9 +87,9 @@ class BlockParts:
 
 
 class ChannelBuffer:
-    """Gathers what goes to one channel and cuts it into blocks of bounded size.
+    """Buffers the elements of one channel and cuts them into blocks of bounded size.
 
-    `send` receives the bytes of each block or part of one, in order.
+    `send` is called with the bytes of each block or part, in order.
     """
 
     __slots__ = ("_controls", "_limit", "_send", "keys", "place", "records", "timestamps", "values")
@@ -103,10 +103,10 @@ class ChannelBuffer:
         self._controls: list[PlacedControl] = []
         self.records = 0
         self.place: tuple[str, int] | None = None
-        """The sending operator and its subtask, for the message when a record cannot be encoded."""
+        """The sending operator and its subtask, for errors about records that cannot be encoded."""
 
     def has_timestamps(self, wanted: bool) -> None:
-        """Makes the buffer ready for records with or without timestamps: one block never mixes the two."""
+        """Prepares the buffer for records with or without timestamps: a block never mixes the two."""
         if (self.timestamps is not None) != wanted:
             if self.values:
                 self.flush()
@@ -123,16 +123,16 @@ class ChannelBuffer:
         self.cut()
 
     def control(self, element: Control) -> None:
-        """Appends a control element behind the records so far."""
+        """Appends a control element after the records so far."""
         self._controls.append((len(self.values), element))
 
     def cut(self) -> None:
-        """Sends what is buffered if there is enough of it for a block."""
+        """Sends the buffered elements if they fill a block."""
         if len(self.values) >= self._limit:
             self.flush()
 
     def flush(self) -> None:
-        """Sends all that is buffered."""
+        """Sends all buffered elements."""
         if not self.values and not self._controls:
             return
         batch = Batch(self.values, self.timestamps, self.keys)
@@ -179,7 +179,7 @@ class ChannelBuffer:
 
 
 def _unencodable(batch: Batch) -> Any:
-    """The record because of which a batch cannot be encoded."""
+    """Returns the record that prevents a batch from being encoded."""
     for index in range(len(batch.values)):
         try:
             encode_block(batch.slice(index, index + 1))

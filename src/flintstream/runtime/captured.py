@@ -1,6 +1,7 @@
-"""CapturedFunction: a user function as it is when it is given to an operator.
+"""CapturedFunction: a user function, captured when it is passed to an operator.
 
-What a function refers to is taken along at that moment, as in PyFlink: a loop that adds operators may reuse its variables.
+As in PyFlink, the objects that a function refers to are captured at that moment, so a loop that adds operators may
+reuse its variables.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from flintstream.common.pickling import dumps_by_value
 
 
 class CapturedFunction:
-    """Holds a user function and its pickled form; pickling this gives that form, which loads as the function itself."""
+    """Holds a user function and its pickled form, which is what pickling this object yields; it loads as the function
+    itself.
+    """
 
     __slots__ = ("data", "original")
 
@@ -25,7 +28,7 @@ class CapturedFunction:
 
 
 def capture(function: Any) -> Any:
-    """Captures a user function; raises a TypeError that names it if it cannot be sent to a slot."""
+    """Captures a user function; raises a TypeError that names it if it cannot be pickled."""
     if isinstance(function, CapturedFunction):
         return function
     try:
@@ -33,10 +36,10 @@ def capture(function: Any) -> Any:
     except Exception as error:
         raise TypeError(
             f"the function {function!r} cannot be sent to the workers: {error}. It must not refer to a SparkSession, "
-            "a connection, a lock or an open file: make such things in open()."
+            "a connection, a lock or an open file: create them in open()."
         ) from error
 
 
 def released(function: Any) -> Any:
-    """The user function behind a captured one."""
+    """Returns the user function of a captured one."""
     return function.original if isinstance(function, CapturedFunction) else function

@@ -1,4 +1,4 @@
-"""RuntimeContext: what a user function may ask about the subtask it runs in."""
+"""RuntimeContext: information about the subtask in which a user function runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JobInfo:
-    """What every subtask of a job knows about the job."""
+    """The job's settings for every subtask."""
 
     job_id: str
     job_name: str
@@ -42,25 +42,25 @@ class JobInfo:
     parameters: Mapping[str, str] = field(default_factory=dict)
     batch_mode: bool = False
     watermark_interval: int = 200
-    """How often (milliseconds) periodic watermarks are made while records come; 0 for never."""
+    """The interval of periodic watermarks in milliseconds while records arrive; 0 for never."""
     cached_files: Mapping[str, str] = field(default_factory=dict)
     checkpointing: bool = False
     """Whether checkpoints are taken."""
     state_backend: str = "hashmap"
-    """Where keyed state lives: `hashmap` or `rocksdb`."""
+    """The state backend: `hashmap` or `rocksdb`."""
     state_options: Mapping[str, str] = field(default_factory=dict)
     """The options of the state backend."""
     incremental_checkpoints: bool = True
-    """Whether a checkpoint may hold only what has changed since the one before."""
+    """Whether checkpoints are incremental."""
     checkpoint_timeout: float = 600.0
-    """How long (seconds) a checkpoint may take."""
+    """The checkpoint timeout in seconds."""
     object_reuse: bool = False
-    """Whether the user vouches that no function changes what it has emitted: then nothing is copied."""
+    """Whether functions promise not to modify emitted objects, so that nothing is copied."""
 
 
 @dataclass(frozen=True)
 class SubtaskInfo:
-    """Which operator, and which of its subtasks, a function runs in."""
+    """The operator and subtask in which a function runs."""
 
     operator_name: str
     operator_id: str
@@ -81,7 +81,7 @@ class DistributedCache:
         self._files = dict(files)
 
     def get_file(self, name: str) -> str:
-        """The path of the file registered under `name`."""
+        """Returns the path of the file registered under `name`."""
         try:
             return self._files[name]
         except KeyError:
@@ -90,9 +90,10 @@ class DistributedCache:
 
 
 class RuntimeContext:
-    """Given to `open(runtime_context)` of a rich function.
+    """Passed to `open(runtime_context)` of a rich function.
 
-    It tells about the job and the subtask, and gives metrics, accumulators, cached files and, on a keyed stream, state:
+    It describes the job and the subtask, and provides metrics, accumulators, cached files and, on a keyed stream,
+    state:
 
         class CountPerKey(MapFunction):
             def open(self, runtime_context):
@@ -116,55 +117,55 @@ class RuntimeContext:
     # --- about the subtask ---
 
     def get_task_name(self) -> str:
-        """The name of the task (the chain of operators)."""
+        """Returns the name of the task (the chain of operators)."""
         return self._subtask.task_name
 
     def get_number_of_parallel_subtasks(self) -> int:
-        """The operator's parallelism."""
+        """Returns the operator's parallelism."""
         return self._subtask.parallelism
 
     def get_max_number_of_parallel_subtasks(self) -> int:
-        """The operator's max parallelism: its number of key groups."""
+        """Returns the operator's max parallelism: its number of key groups."""
         return self._subtask.max_parallelism
 
     def get_index_of_this_subtask(self) -> int:
-        """The index of this subtask, from 0."""
+        """Returns the index of this subtask, from 0."""
         return self._subtask.subtask
 
     def get_attempt_number(self) -> int:
-        """How many times the job was started anew before, from 0."""
+        """Returns how often the job has been restarted, from 0."""
         return self._job.attempt
 
     def get_task_name_with_subtasks(self) -> str:
-        """The task's name with this subtask's number, as `Map (3/6)#0`."""
+        """Returns the task's name with this subtask's number, e.g. `Map (3/6)#0`."""
         return self._subtask.task_name_with_subtasks
 
     # --- about the job ---
 
     def get_job_id(self) -> str:
-        """The job's id: 32 hexadecimal digits."""
+        """Returns the job's id: 32 hexadecimal digits."""
         return self._job.job_id
 
     def get_job_name(self) -> str:
-        """The name given to `execute`."""
+        """Returns the name given to `execute`."""
         return self._job.job_name
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
-        """A global job parameter (`env.get_config().set_global_job_parameters`), or the default."""
+        """Returns a global job parameter (`env.get_config().set_global_job_parameters`), or the default."""
         return self._job.parameters.get(key, default_value)
 
     def get_job_parameters(self) -> dict[str, str]:
-        """All global job parameters."""
+        """Returns all global job parameters."""
         return dict(self._job.parameters)
 
     def get_distributed_cache(self) -> DistributedCache:
-        """The files registered with `env.register_cached_file`."""
+        """Returns the files registered with `env.register_cached_file`."""
         return DistributedCache(self._job.cached_files)
 
     # --- metrics and accumulators ---
 
     def get_metrics_group(self) -> MetricGroup:
-        """Where the function registers its own metrics."""
+        """Returns the group in which the function registers metrics."""
         return self._metrics
 
     def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
@@ -174,23 +175,23 @@ class RuntimeContext:
         self._accumulators[name] = accumulator
 
     def get_accumulator(self, name: str) -> Accumulator[Any, Any] | None:
-        """The accumulator of that name, or None."""
+        """Returns the accumulator of that name, or None."""
         return self._accumulators.get(name)
 
     def get_int_counter(self, name: str) -> IntCounter:
-        """The integer counter of that name, made when missing."""
+        """Returns the integer counter of that name, creating it if needed."""
         return self._counter(name, IntCounter)  # type: ignore[no-any-return]
 
     def get_long_counter(self, name: str) -> LongCounter:
-        """The integer counter of that name, made when missing."""
+        """Returns the integer counter of that name, creating it if needed."""
         return self._counter(name, LongCounter)  # type: ignore[no-any-return]
 
     def get_double_counter(self, name: str) -> DoubleCounter:
-        """The floating-point counter of that name, made when missing."""
+        """Returns the floating-point counter of that name, creating it if needed."""
         return self._counter(name, DoubleCounter)  # type: ignore[no-any-return]
 
     def get_histogram(self, name: str) -> Histogram:
-        """The histogram of that name, made when missing."""
+        """Returns the histogram of that name, creating it if needed."""
         return self._counter(name, Histogram)  # type: ignore[no-any-return]
 
     def _counter(self, name: str, kind: Any) -> Any:
@@ -205,27 +206,27 @@ class RuntimeContext:
     # --- keyed state ---
 
     def get_state(self, state_descriptor: ValueStateDescriptor[T]) -> ValueState[T]:
-        """A `ValueState`: one value a key."""
+        """Returns a `ValueState`: one value per key."""
         state: ValueState[T] = self._backend(state_descriptor).value_state(state_descriptor)
         return state
 
     def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
-        """A `ListState`: a list a key."""
+        """Returns a `ListState`: a list per key."""
         state: ListState[T] = self._backend(state_descriptor).list_state(state_descriptor)
         return state
 
     def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
-        """A `MapState`: a map a key."""
+        """Returns a `MapState`: a map per key."""
         state: MapState[K, V] = self._backend(state_descriptor).map_state(state_descriptor)
         return state
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[T]) -> ReducingState[T]:
-        """A `ReducingState`: all values added for a key, reduced to one."""
+        """Returns a `ReducingState`: the values added for a key, reduced to one."""
         state: ReducingState[T] = self._backend(state_descriptor).reducing_state(state_descriptor)
         return state
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor[A, Any, R]) -> AggregatingState[A, R]:
-        """An `AggregatingState`: all values added for a key, aggregated."""
+        """Returns an `AggregatingState`: the values added for a key, aggregated."""
         state: AggregatingState[A, R] = self._backend(state_descriptor).aggregating_state(state_descriptor)
         return state
 

@@ -1,4 +1,4 @@
-"""What a slot is told to host: the subtasks of each vertex, with their operators, inputs and outgoing edges."""
+"""Deployment: the subtasks of each slot, with their operators, inputs and outgoing edges."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class OperatorDeployment:
     output_type: TypeInformation | None
     side_output_types: dict[str, TypeInformation | None]
     chained: list[tuple[int, str | None]]
-    """The operators behind it in the chain: node id, and the side output it reads or None."""
+    """The chained operators that follow: node id, and the side output read or None."""
     is_sink: bool = False
-    """Whether the records that it takes in leave the job."""
+    """Whether its input records leave the job."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class EdgeDeployment:
     """The slot of each target subtask."""
     target_max_parallelism: int
     targets: list[list[int]]
-    """For each source subtask, the target subtasks it can send to."""
+    """For each source subtask, the target subtasks it sends to."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class VertexDeployment:
 
     @property
     def is_source(self) -> bool:
-        """Whether records enter here."""
+        """Returns whether this is a source."""
         return not any(channels for subtask in self.inputs for channels in subtask)
 
 
@@ -77,20 +77,22 @@ class JobDeployment:
     vertices: list[VertexDeployment] = field(default_factory=list)
 
     def hosted_by(self, slot: int) -> list[tuple[VertexDeployment, int]]:
-        """The subtasks that a slot hosts: vertex and index."""
+        """Returns the subtasks of a slot: vertex and index."""
         return [
             (vertex, index) for vertex in self.vertices for index, place in enumerate(vertex.slots) if place == slot
         ]
 
     @staticmethod
     def of(graph: ExecutionGraph) -> JobDeployment:
-        """The deployment of an execution graph."""
+        """Returns the deployment of an execution graph."""
         bases = _channel_bases(graph)
         return JobDeployment([_vertex(graph, vertex, bases) for vertex in graph.job_graph.vertices])
 
 
 def _channel_bases(graph: ExecutionGraph) -> dict[int, int]:
-    """A range of channel numbers for each edge, so that a channel says which edge and which source subtask."""
+    """Assigns a range of channel numbers to each edge, so that a channel number identifies the edge and the source
+    subtask.
+    """
     bases: dict[int, int] = {}
     base = 0
     for edge in graph.job_graph.edges:

@@ -1,10 +1,10 @@
-"""Results that a function may still hold and change.
+"""Detaches emitted results from objects that a function may still modify.
 
-A function may emit an object that it keeps, and change it later: a list in its state, a buffer that it clears behind the
-`yield`. What was emitted must stay as it was at that moment, as it does in PyFlink. Records pass through a chain in
-batches here, so such results are copied when they are emitted, before the function runs on: each one is looked at, since
-what others were tells nothing about it, nor does what its function refers to. Numbers, strings and tuples of them need no
-copy. Nothing is copied if the user vouches for the functions of a job, as for Flink's object reuse.
+A function may emit an object that it keeps and modify it later: a list in its state, a buffer that it clears after the
+`yield`. As in PyFlink, the emitted value must not change. Since records pass through a chain in batches, mutable
+results are copied when emitted, before the function continues. Each result is checked, since neither other results nor
+the function's references determine whether it is mutable. Numbers, strings and tuples of them need no copy. Nothing is
+copied if the user enables Flink's object reuse.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ _PLAIN_OR_TUPLE = PLAIN | {tuple}
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value cannot change: a number, a string and the like, a tuple, named tuple or frozen dataclass of such."""
+    """Returns whether a value is immutable: a number, a string and the like, or a tuple, named tuple or frozen
+    dataclass of such.
+    """
     kind = type(value)
     if kind in PLAIN:
         return True
@@ -59,7 +61,7 @@ def is_plain(value: Any) -> bool:
 
 
 def all_plain(values: Collection[Any]) -> bool:
-    """Whether none of the values can change. As `is_plain` for each, but with no Python call for most of them."""
+    """Returns whether all values are immutable: `is_plain` for each, without a Python call for most of them."""
     kinds = set(map(type, values))
     while not kinds <= PLAIN:
         if not kinds <= _PLAIN_OR_TUPLE:
@@ -77,7 +79,8 @@ def _no_parts(value: Any) -> Iterable[Any]:
 
 _UNKNOWN: Any = object()
 _PARTS: dict[type, Callable[[Any], Iterable[Any]] | None] = {OutputTag: _no_parts}
-"""Class to what gives the parts of an object that decide whether it can change; None if it can in any case."""
+"""By class, a function that returns the parts of an object that determine whether it is mutable; None if it always is.
+"""
 
 
 def _parts_of(kind: type) -> Callable[[Any], Iterable[Any]] | None:
@@ -95,18 +98,19 @@ _copies = True
 
 
 def set_object_reuse(enabled: bool) -> None:
-    """Whether results are shared without copies, in this process: the user vouches that no function changes them later."""
+    """Sets whether results are shared without copies in this process."""
     global _copies
     _copies = not enabled
 
 
 def detached(value: Any) -> Any:
-    """The value, or a copy of it if it can change."""
+    """Returns the value, or a copy if it is mutable."""
     if not _copies:
         return value
     kind = type(value)
     if kind is tuple:
-        # Most results are short tuples of plain values. Operators look at pairs themselves: a call would cost as much again.
+        # Most results are short tuples of plain values. Operators check pairs themselves: a call would cost as much
+        # again.
         size = len(value)
         if size == 3:
             first, second, third = value
@@ -158,4 +162,5 @@ def _copy_of_row(value: Row) -> Row:
 
 
 _COPIES: dict[type, Callable[[Any], Any]] = {list: _copy_of_list, dict: _copy_of_dict, Row: _copy_of_row}
-"""Class to what copies its objects: where they hold plain values only, at a fraction of what pickling costs."""
+"""By class, a function that copies its objects if they hold plain values only, at a fraction of the cost of pickling.
+"""

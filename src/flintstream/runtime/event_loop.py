@@ -1,4 +1,4 @@
-"""EventLoop: the asyncio loop that the asynchronous operators of a slot share, in a thread of its own."""
+"""EventLoop: the asyncio loop shared by the asynchronous operators of a slot, in its own thread."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 STOP_SECONDS = 5.0
-"""How long what still runs on the loop is waited for after it was cancelled."""
+"""How long to wait for cancelled tasks on the loop."""
 
 
 class EventLoop:
-    """Runs from the first `acquire` to the last `release`, so that its life is that of the operators that use it.
+    """Runs from the first `acquire` to the last `release`, so that it lives as long as the operators that use it.
 
-    `acquire`, `release` and `run` are for the processing thread. A coroutine on the loop must not block: it would hold up
+    `acquire`, `release` and `run` are for the processing thread. A coroutine must not block the loop, which would stall
     all others.
     """
 
     def __init__(self) -> None:
         self.alive = False
-        """Whether the loop runs: a callback of the user's that calls `sys.exit()` ends it."""
+        """Whether the loop runs: a user callback that calls `sys.exit()` ends it."""
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     def acquire(self) -> asyncio.AbstractEventLoop:
-        """The running loop, for one more user."""
+        """Returns the running loop, for one more user."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._run_loop, args=(self._loop,), name="event loop", daemon=True)
@@ -37,37 +37,37 @@ class EventLoop:
         return self._loop
 
     def release(self) -> None:
-        """One user less; the last one stops the loop and ends its thread."""
+        """Removes a user; the last one stops the loop and its thread."""
         self._users -= 1
         if self._users == 0 and self._loop is not None and self._thread is not None:
             try:
                 self._loop.call_soon_threadsafe(self._loop.stop)
             except RuntimeError:
-                pass  # It has ended by itself.
-            # One that a coroutine blocks is left behind: its thread does not keep the process alive.
+                pass  # It has ended already.
+            # A loop that a coroutine blocks is abandoned: its thread does not keep the process alive.
             self._thread.join(STOP_SECONDS + 1)
             self._loop = self._thread = None
             self.alive = False
 
     def run(self, call: Callable[[], Awaitable[Any]], timeout: float | None = None) -> Any:
-        """Calls and awaits on the loop, while the calling thread waits; raises a TimeoutError after so many seconds."""
+        """Runs a function or coroutine on the loop and waits for it; raises a TimeoutError after `timeout` seconds."""
         if self._loop is None or not self.alive:
-            raise RuntimeError("the event loop has ended: a callback of asynchronous code has called sys.exit()")
+            raise RuntimeError("the event loop has ended: a callback of asynchronous code called sys.exit()")
         future = asyncio.run_coroutine_threadsafe(_outcome(call), self._loop)
         try:
             result, error = future.result(timeout)
         except concurrent.futures.TimeoutError:
             future.cancel()
             raise TimeoutError(
-                f"the event loop has not answered for {timeout} seconds: a coroutine blocks it. What waits inside of a "
-                "coroutine must be awaited, or be called by asyncio.to_thread()"
+                f"the event loop has not answered for {timeout} seconds: a coroutine blocks it. Await blocking "
+                "operations, or call them with asyncio.to_thread()"
             ) from None
         if error is not None:
             raise error
         return result
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The thread: runs until the loop is told to stop, then leaves nothing behind."""
+        """The thread's function: runs until the loop is stopped, then cleans up."""
         asyncio.set_event_loop(loop)
         try:
             loop.run_forever()
@@ -82,7 +82,9 @@ class EventLoop:
 
 
 async def _outcome(call: Callable[[], Awaitable[Any]]) -> tuple[Any, BaseException | None]:
-    """The result or the exception, as values: a future that raises adds its own frames above those of the user."""
+    """Returns the result or the exception as values: a future that raises would add its own frames to the user's
+    traceback.
+    """
     try:
         return await call(), None
     except BaseException as error:

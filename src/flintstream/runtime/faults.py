@@ -1,4 +1,4 @@
-"""What is told of a user's exception: the operator, the record, and the user's own traceback."""
+"""Faults: a user's exception with its operator, its record and the user's own traceback."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ _RECORD_REPR_LIMIT = 500
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a job failed, in a form that travels from a slot to the driver."""
+    """Why a job failed, in a picklable form sent from a slot to the driver."""
 
     operator: str | None
-    """The operator whose function failed; None where the failure is not in user code."""
+    """The operator whose function failed; None if the failure is not in user code."""
     subtask: int | None
     record: str | None
-    """The record at fault, as its repr; None where there is none (in `open`, `close`, a timer)."""
+    """The record at fault, as its repr; None if there is none (in `open`, `close`, a timer)."""
     traceback: str
     """The user's traceback, without the frames of Flintstream."""
     summary: str
     """The last line of the traceback."""
     exception: bytes | None = None
-    """The exception itself, where it can be pickled."""
+    """The exception itself, if it can be pickled."""
     permanent: bool = False
-    """Whether the job would fail in the same way again, however often it is restarted."""
+    """Whether a restart cannot help, since the job would fail in the same way again."""
 
     @property
     def headline(self) -> str:
-        """What has failed, in one line."""
+        """Returns a one-line summary."""
         return self.summary if self.operator is None else f"operator '{self.operator}': {self.summary}"
 
     def describe(self) -> str:
-        """The whole of it for a person."""
+        """Returns the full description."""
         lines = []
         if self.operator is not None:
             place = f"Operator '{self.operator}'"
@@ -54,7 +54,7 @@ class Fault:
         return "\n".join(lines)
 
     def load_exception(self) -> BaseException | None:
-        """The user's exception, if it can be had on this side."""
+        """Returns the user's exception, if it can be unpickled here."""
         if self.exception is None:
             return None
         try:
@@ -65,7 +65,7 @@ class Fault:
 
 
 class PermanentError(Exception):
-    """What no restart can mend: a job that fails with it ends, whatever its restart strategy."""
+    """A failure that no restart can fix: the job ends, whatever its restart strategy."""
 
 
 class UserCodeError(Exception):
@@ -83,7 +83,7 @@ _NONE = object()
 
 
 def user_fault(error: BaseException, operator: str, subtask: int | None = None, record: Any = _NONE) -> UserCodeError:
-    """Wraps an exception of a user function with where it happened."""
+    """Wraps an exception of a user function with its operator and record."""
     if isinstance(error, UserCodeError):
         return error
     return UserCodeError(
@@ -100,7 +100,7 @@ def user_fault(error: BaseException, operator: str, subtask: int | None = None, 
 
 
 def engine_fault(error: BaseException) -> Fault:
-    """Describes a failure that is not a user function's: by its message where we have raised it ourselves."""
+    """Describes a failure outside user code: by its message if it was raised explicitly."""
     if isinstance(error, UserCodeError):
         return error.fault
     return Fault(
@@ -120,13 +120,13 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def record_at_fault(values: list[Any], consumed: Any) -> Any:
-    """The record that a loop over `consumed = iter(values)` took last."""
+    """Returns the last record taken by a loop over `consumed = iter(values)`."""
     taken = len(values) - length_hint(consumed)
     return values[max(taken, 1) - 1]
 
 
 def short_repr(record: Any) -> str:
-    """The repr of a record, cut to a readable length, whatever its class does."""
+    """Returns the repr of a record, truncated, even if its class fails to provide one."""
     try:
         text = repr(record)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Output: where the results of an operator go."""
+"""Output: passes the results of an operator to its receivers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Receiver(Protocol):
 
 
 class Output:
-    """Hands batches to the receivers of the main output and of the side outputs.
+    """Passes batches to the receivers of the main output and of the side outputs.
 
-    Where values leave the chain of user functions (to another task, to a sink) they take the declared type; between chained
-    functions they pass as they are, as in PyFlink.
+    Values that leave the chain of user functions (to another task, to a sink) are converted to the declared type; as in
+    PyFlink, those between chained functions are not.
     """
 
     def __init__(self, operator_name: str, subtask: int, output_type: TypeInformation | None) -> None:
@@ -40,7 +40,7 @@ class Output:
         self.receivers: list[Receiver] = []
         """All receivers, of the main output and of the side outputs."""
         self.records = 0
-        """How many records were emitted to the main output."""
+        """The number of records emitted to the main output."""
 
     def add_receiver(
         self,
@@ -49,7 +49,9 @@ class Output:
         side_tag: str | None = None,
         side_type: TypeInformation | None = None,
     ) -> None:
-        """Connects a receiver to the main output or to a side output; a `typed` one gets values in the declared type."""
+        """Connects a receiver to the main output or to a side output; a `typed` one receives values in the declared
+        type.
+        """
         self.receivers.append(receiver)
         if side_tag is None:
             self._main.add(receiver, typed)
@@ -57,41 +59,41 @@ class Output:
             self._sides.setdefault(side_tag, (_Receivers(), side_type))[0].add(receiver, typed)
 
     def records_to(self, side_tag: str | None) -> int:
-        """How many records were emitted to the main output, or to a side output that somebody listens to."""
+        """Returns the number of records emitted to the main output, or to a side output with receivers."""
         return self.records if side_tag is None else self._sides[side_tag][0].records
 
     def emit(self, batch: Batch) -> None:
-        """Passes records on. An empty batch is passed on to nobody."""
+        """Emits records, unless the batch is empty."""
         if batch.values:
             self.records += len(batch.values)
             self._emit_to(self._main, self._type, batch)
 
     def emit_side(self, tag_id: str, batch: Batch) -> None:
-        """Passes records to a side output; nobody listening, nobody misses them."""
+        """Emits records to a side output; without receivers they are dropped."""
         side = self._sides.get(tag_id)
         if side is not None:
             side[0].records += len(batch.values)
             self._emit_to(*side, batch)
 
     def emit_watermark(self, timestamp: int) -> None:
-        """Passes a watermark to every receiver."""
+        """Emits a watermark to every receiver."""
         for receiver in self.receivers:
             receiver.process_watermark(timestamp)
 
     def emit_idleness(self, idle: bool) -> None:
-        """Tells every receiver that this stream has fallen idle or is active again."""
+        """Tells every receiver that this stream has become idle or active."""
         for receiver in self.receivers:
             receiver.process_idleness(idle)
 
     def finish(self) -> None:
-        """Tells every receiver that nothing follows."""
+        """Tells every receiver that this stream has ended."""
         for receiver in self.receivers:
             receiver.finish()
 
     def _emit_to(self, receivers: _Receivers, declared: TypeInformation | None, batch: Batch) -> None:
         several = receivers.count > 1 and not all_plain(batch.values)
         for receiver in receivers.raw:
-            # One branch may change a record in place; the others must not see that.
+            # A branch may modify a record in place, which the others must not see.
             receiver.process(_copied(batch) if several else batch)
         if receivers.typed:
             if declared is not None:
@@ -108,7 +110,7 @@ class Output:
 
 
 class _Receivers:
-    """Those that take values as they are, and those that take them in the declared type."""
+    """The receivers of unconverted values, and those of values in the declared type."""
 
     __slots__ = ("count", "raw", "records", "typed")
 
@@ -117,7 +119,7 @@ class _Receivers:
         self.typed: list[Receiver] = []
         self.count = 0
         self.records = 0
-        """How many records were emitted; counted for side outputs."""
+        """The number of records emitted, for side outputs."""
 
     def add(self, receiver: Receiver, typed: bool) -> None:
         (self.typed if typed else self.raw).append(receiver)
@@ -129,14 +131,14 @@ def _copied(batch: Batch) -> Batch:
 
 
 class SideBuffer:
-    """Gathers what a process function yields to side outputs while a batch is processed."""
+    """Buffers side-output results of a process function while a batch is processed."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
         self._sides: dict[str, tuple[list[Any], list[int]]] = {}
 
     def add(self, tag_id: str, value: Any, timestamp: int | None) -> None:
-        """Puts a value aside for a side output."""
+        """Buffers a value for a side output."""
         side = self._sides.get(tag_id)
         if side is None:
             side = self._sides[tag_id] = ([], [])
@@ -145,7 +147,7 @@ class SideBuffer:
             side[1].append(timestamp)
 
     def flush(self) -> None:
-        """Emits what was put aside."""
+        """Emits the buffered values."""
         if self._sides:
             sides, self._sides = self._sides, {}
             for tag_id, (values, timestamps) in sides.items():

@@ -1,4 +1,4 @@
-"""Pace: how many records to take at a time, so that slow user code does not make steps that last for minutes."""
+"""Pace: limits the number of records per step, so that slow user code does not make steps that last for minutes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _GROWTH = 8
 
 
 class Pace:
-    """Finds the number of records that take about `seconds`; at most `most`.
+    """Finds the number of records that take about `seconds`, up to `most`.
 
-    It begins with one record, which may wait for something outside, and grows fast: where user code is fast, a few small
-    steps at the start of a job are all that it costs.
+    It starts with one record, which may wait for an external system, and grows fast: with fast user code the only cost
+    is a few small steps at the start of a job.
     """
 
     __slots__ = ("_most", "_seconds", "_started", "size")
@@ -23,11 +23,11 @@ class Pace:
         self.size = 1
 
     def begin(self) -> None:
-        """A step begins."""
+        """Starts a step."""
         self._started = time.perf_counter()
 
     def end(self, records: int) -> None:
-        """A step has ended in which so many records were taken."""
+        """Ends a step of `count` records."""
         spent = time.perf_counter() - self._started
         if records and (records >= self.size or spent > self._seconds):
             fitting = int(records * self._seconds / max(spent, 1e-6))

@@ -1,4 +1,4 @@
-"""Permissions: who may read the files that a job writes on the disks of its machines."""
+"""Permissions: the modes of files that a job writes on the disks of its machines."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import IO
 
 
 class Permissions(Enum):
-    """The modes of new files and directories. What is there already keeps its own."""
+    """The modes of new files and directories. Existing ones keep theirs."""
 
     OWNER = (0o600, 0o700)
-    """Nobody but the user who runs the job."""
+    """Only the user who runs the job has access."""
     GROUP = (0o640, 0o750)
-    """The members of the directory's group may read, whatever the process's umask is."""
+    """Members of the directory's group may read, whatever the process's umask."""
     UMASK = (0o666, 0o777)
-    """As the process's umask says."""
+    """The process's umask applies."""
 
     def make_directory(self, path: str) -> None:
-        """Makes a directory, and those above it that are missing."""
+        """Creates a directory and its missing parents."""
         if os.path.isdir(path):
             return
         above = os.path.dirname(os.path.abspath(path))
@@ -29,14 +29,14 @@ class Permissions(Enum):
             os.mkdir(path, mode)
         except FileExistsError:
             if os.path.isdir(path):
-                return  # Another process was faster.
+                return  # Another process has created it.
             raise
         if self is Permissions.GROUP:
-            # Added to what is there: the bit by which a directory passes its group on must stay.
+            # Added to the existing mode, to preserve the setgid bit.
             os.chmod(path, (os.stat(path).st_mode & 0o7777) | mode)
 
     def create_file(self, path: str) -> IO[bytes]:
-        """A new file to write into; fails where there is one."""
+        """Creates a file for writing; raises if it exists."""
         mode = self.value[0]
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:

@@ -1,4 +1,4 @@
-"""ResultEmitter: the timestamped results of a function on their way out, to the main output and to side outputs."""
+"""ResultEmitter: emits timestamped results of a function to the main output and to side outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flintstream.runtime.output import Output, SideBuffer
 
 
 class ResultEmitter:
-    """Gathers results and passes them on in batches."""
+    """Collects results and emits them in batches."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -22,7 +22,7 @@ class ResultEmitter:
         self._times: list[int] = []
 
     def add(self, results: Iterable[Any], timestamp: int) -> None:
-        """Takes the results of one call, which carry one timestamp; `(tag, value)` goes to a side output."""
+        """Adds the results of one call, with one timestamp; `(tag, value)` goes to a side output."""
         values, times, plain, tag_class = self._values, self._times, PLAIN, OutputTag
         for result in results:
             if type(result) not in plain:
@@ -37,7 +37,7 @@ class ResultEmitter:
                 values, times = self._values, self._times
 
     def add_all(self, results: Iterable[Any], timestamp: int) -> None:
-        """Takes many results with one timestamp, none of which is for a side output."""
+        """Adds results with one timestamp, none of which is for a side output."""
         plain = PLAIN
         left = (result if type(result) in plain else detached(result) for result in results)
         while some := list(islice(left, CHUNK)):
@@ -47,7 +47,7 @@ class ResultEmitter:
                 self.flush()
 
     def flush(self) -> None:
-        """Passes on what was gathered."""
+        """Emits the collected results."""
         if self._values:
             batch = Batch(self._values, self._times)
             self._values, self._times = [], []

@@ -1,4 +1,4 @@
-"""SlotServices: what operators may ask of the slot that hosts them."""
+"""SlotServices: the services of a slot for its operators."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _MEMORY_BYTES = 8 * 1024 * 1024
 
 
 class Spool:
-    """Results on their way to the driver, as pages of pickled records; large ones wait on disk."""
+    """Results for the driver, as pages of pickled records; large ones are on disk."""
 
     def __init__(self, kept: bool = False) -> None:
         self.kept = kept
         self.staged = False
-        """Whether it waits for a checkpoint, and is none of an epoch's results."""
+        """Whether it waits for a checkpoint, instead of being a result of an epoch."""
         self._file: IO[bytes] | None = None
         self._pages: list[tuple[int, int]] = []
         self.records = 0
 
     def append(self, records: list[Any]) -> None:
-        """Adds records as one page or several."""
+        """Adds records as one or more pages."""
         for start in range(0, len(records), PAGE_RECORDS):
             page = records[start : start + PAGE_RECORDS]
             self.append_page(dumps(page))
             self.records += len(page)
 
     def append_page(self, data: bytes) -> None:
-        """Adds a page that is bytes already."""
+        """Adds a page of bytes."""
         if self._file is None:
             self._file = tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES)
         self._file.seek(0, 2)
@@ -45,18 +45,18 @@ class Spool:
 
     @property
     def pages(self) -> int:
-        """How many pages wait."""
+        """Returns the number of pages."""
         return len(self._pages)
 
     def page(self, index: int) -> bytes:
-        """The bytes of a page."""
+        """Returns the bytes of a page."""
         assert self._file is not None
         offset, length = self._pages[index]
         self._file.seek(offset)
         return self._file.read(length)
 
     def clear(self) -> None:
-        """Forgets all pages."""
+        """Removes all pages."""
         if self._file is not None:
             self._file.close()
         self._file = None
@@ -65,15 +65,15 @@ class Spool:
 
 
 def system_clock() -> int:
-    """The clock of this machine, in milliseconds since 1970."""
+    """Returns this machine's clock, in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 class SlotServices:
-    """The slot as its operators see it.
+    """The slot, as seen by its operators.
 
-    `notify_data` tells the driver that a source has data, so that an epoch is worth running. It may be called from any
-    thread. `clock` is the processing time: milliseconds since 1970.
+    `notify_data` tells the driver that a source has data, so that it runs an epoch. It may be called from any thread.
+    `clock` returns the processing time in milliseconds since 1970.
     """
 
     def __init__(
@@ -89,13 +89,13 @@ class SlotServices:
 
     @cached_property
     def directory(self) -> str:
-        """A local directory for files that need not outlive the slot."""
+        """Returns a local directory for files that need not outlive the slot."""
         return tempfile.mkdtemp(prefix="flint-slot-") if self._directory is None else self._directory
 
     def spool(self, name: str, kept: bool = False) -> Spool:
-        """The spool of that name, made when missing; the driver fetches its pages after each epoch.
+        """Returns the spool of that name, creating it if needed; the driver fetches its pages after each epoch.
 
-        The pages of one that is `kept` stay until the driver releases them, and Spark tasks may read them.
+        The pages of a `kept` spool stay until the driver releases them, and Spark tasks may read them.
         """
         spool = self.spools.get(name)
         if spool is None:
@@ -103,7 +103,7 @@ class SlotServices:
         return spool
 
     def stage(self, name: str, staged_name: str) -> bool:
-        """What a spool holds, if anything, now waits for a checkpoint under another name; the spool begins anew."""
+        """Moves the contents of a spool, if any, to another name, to wait for a checkpoint."""
         spool = self.spools.pop(name, None)
         if spool is None or not spool.pages:
             return False
@@ -113,7 +113,9 @@ class SlotServices:
 
     @cached_property
     def event_loop(self) -> EventLoop:
-        """The asyncio loop that all asynchronous operators of the slot share; it runs while one of them holds it."""
-        from flintstream.runtime.event_loop import EventLoop  # Most slots need no asyncio.
+        """Returns the asyncio loop shared by all asynchronous operators of the slot; it runs while one of them holds
+        it.
+        """
+        from flintstream.runtime.event_loop import EventLoop  # Imported here because most slots need no asyncio.
 
         return EventLoop()

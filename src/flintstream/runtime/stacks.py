@@ -15,28 +15,28 @@ _ENGINE = (_PACKAGE, os.path.abspath(threading.__file__))
 
 
 def frame_of(ident: int | None) -> FrameType | None:
-    """The innermost frame of a running thread; None for one that has ended."""
+    """Returns the innermost frame of a running thread; None if it has ended."""
     return None if ident is None else sys._current_frames().get(ident)
 
 
 def stack_of(frame: FrameType | None) -> str:
-    """The stack that ends in a frame, as in a traceback, from the first line that is not the engine's own."""
+    """Formats the stack of a frame, like a traceback, from the first line outside the engine."""
     if frame is None:
         return "  (this thread has ended)\n"
     frames = traceback.extract_stack(frame)
     if frames and frames[0].filename == "<string>":
-        del frames[0]  # How a slot's process begins.
+        del frames[0]  # The entry point of a slot's process.
     users = next((index for index, each in enumerate(frames) if not is_engine(each.filename)), 0)
     return "".join(traceback.format_list(frames[users:]))
 
 
 def is_engine(filename: str) -> bool:
-    """Whether a line belongs to Flintstream, or to the start of a thread."""
+    """Returns whether a line belongs to Flintstream, or to the start of a thread."""
     return os.path.abspath(filename).startswith(_ENGINE)
 
 
 def call_site() -> str | None:
-    """The file and line of the innermost caller outside Flintstream, as in `job.py:12`."""
+    """Returns the file and line of the innermost caller outside Flintstream, e.g. `job.py:12`."""
     frame = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename

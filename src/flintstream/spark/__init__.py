@@ -1,1 +1,3 @@
-"""What runs on Spark, and knows no operator: session, sources, exchange, epochs, deployment of slots."""
+"""The part of Flintstream that runs on Spark, independent of operators: session, sources, exchange, epochs, deployment
+of slots.
+"""

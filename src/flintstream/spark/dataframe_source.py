@@ -1,4 +1,4 @@
-"""Spark DataFrames as sources: their rows become blocks for level 0."""
+"""Spark DataFrames as sources: converts their rows to blocks for level 0."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BLOCK_RECORDS = 4096
-"""Rows a block; all blocks of a partition but its last hold as many."""
+"""Rows per block; only the last block of a partition may have fewer."""
 
 
 @dataclass(frozen=True)
 class RowsToBlocks:
-    """The function of a reader's `mapInArrow`: rows of a DataFrame to blocks, each partition a split of its own."""
+    """The function of a reader's `mapInArrow`: converts rows of a DataFrame to blocks, each partition being a split."""
 
     vertex_id: int
     slots: tuple[int, ...]
@@ -34,13 +34,14 @@ class RowsToBlocks:
         partition = context.partitionId()
         slot = self.slots[partition % len(self.slots)]
         for number, records in enumerate(_chunks(batches)):
-            # All parts have the number of their block, by which blocks are taken; a source has no inputs to be told apart.
+            # All parts have the number of their block, by which blocks are selected; a source has no inputs to
+            # distinguish.
             for part, data in enumerate(parts_of(encode_block(Batch(records)))):
                 yield row_batch([[slot], [self.vertex_id], [part], [partition], [number], [data]])
 
 
 def blocks_of(frame: DataFrame, vertex_id: int, slots: tuple[int, ...]) -> DataFrame:
-    """The rows of a DataFrame as rows of the exchange, for a source vertex."""
+    """Returns the rows of a DataFrame as rows of the exchange, for a source vertex."""
     return frame.mapInArrow(RowsToBlocks(vertex_id, slots), ROW_SCHEMA)
 
 
@@ -57,7 +58,8 @@ def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[list[tuple[Any, ...]]
 
 def _values(column: pa.Array) -> list[Any]:
     if pa.types.is_timestamp(column.type):
-        # Arrow's own way to datetimes costs microseconds a value; numpy's does not. Times are UTC without a zone.
+        # Arrow's own conversion to datetimes takes microseconds per value; numpy's does not. Times are UTC without a
+        # zone.
         naive = column.cast(pa.timestamp("us"))
         return naive.to_numpy(zero_copy_only=False).astype("datetime64[us]").tolist()  # type: ignore[no-any-return]
     return column.to_pylist()  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Encryption between the machines of a job: one setting, for the connections of Flintstream and for those of Spark."""
+"""Encryption between the machines of a job: one setting for the connections of Flintstream and of Spark."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from flintstream.runtime.slot.handshake import Credentials
 _LIFE = datetime.timedelta(days=3650)
 _CLOCKS_DIFFER = datetime.timedelta(days=30)
 
-# Spark's part: shuffles, broadcasts and what is shipped with tasks, on the network and on disks.
+# Spark's settings: for shuffles, broadcasts and task data, on the network and on disk.
 _SPARK_SETTINGS = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
     "spark.io.encryption.enabled": "true",
 }
 _RPC_TLS = "spark.ssl.rpc.enabled"
-"""Spark's other way to encrypt its connections; either will do."""
+"""Spark's alternative encryption of connections; either is sufficient."""
 
 
 class EncryptionError(RuntimeError):
-    """Connections cannot be encrypted as the job wants it; the message names the settings."""
+    """Connections cannot be encrypted as configured; the message names the settings."""
 
 
 def is_encrypted(config: Mapping[str, str]) -> bool:
-    """Whether a job's configuration wants all that goes between machines to be encrypted."""
+    """Returns whether connections between machines are to be encrypted."""
     return NETWORK_ENCRYPTION.of(config) or False
 
 
 def encrypting_settings(given: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a new Spark session of which all connections between machines are encrypted.
+    """Returns the settings of a new Spark session whose connections between machines are all encrypted.
 
-    Refuses settings of the user's that say otherwise.
+    Refuses contradicting user settings.
     """
     settings = dict(_SPARK_SETTINGS)
     if _is_true(given.get(_RPC_TLS)):
@@ -43,39 +43,41 @@ def encrypting_settings(given: Mapping[str, str]) -> dict[str, str]:
     for key in settings:
         if given.get(key) is not None and not _is_true(given[key]):
             raise EncryptionError(
-                f"{NETWORK_ENCRYPTION.key} is true, and {key} is {given[key]!r}: leave {key} out, or set it to true"
+                f"{NETWORK_ENCRYPTION.key} is true, but {key} is {given[key]!r}: remove {key}, or set it to true"
             )
     return settings
 
 
 def check_encrypted(setting: Callable[[str], str | None]) -> None:
-    """Refuses a Spark session that was started without encryption: it cannot be switched on any more."""
+    """Refuses a Spark session that was started without encryption, which cannot be enabled later."""
     wanted = [key for key in _SPARK_SETTINGS if not _is_true(setting(key))]
     if _is_true(setting(_RPC_TLS)):
         wanted = [key for key in wanted if key != "spark.network.crypto.enabled"]
     if wanted:
         raise EncryptionError(
-            f"{NETWORK_ENCRYPTION.key} is true, and the Spark session was started without {', '.join(wanted)}: start it "
+            f"{NETWORK_ENCRYPTION.key} is true, but the Spark session was started without {', '.join(wanted)}: start "
+            "it "
             f"with {' '.join(f'{key}=true' for key in wanted)}, or let Flintstream start it"
         )
 
 
 def require_package() -> None:
-    """Refuses to go on without the package that makes certificates."""
+    """Raises if the package that creates certificates is missing."""
     if find_spec("cryptography") is None:
         raise EncryptionError(
-            f"{NETWORK_ENCRYPTION.key} needs the package cryptography on the driver: pip install 'flintstream[encryption]'"
+            f"{NETWORK_ENCRYPTION.key} needs the package cryptography on the driver: pip install "
+            "'flintstream[encryption]'"
         )
 
 
 def new_credentials(encrypted: bool = False) -> Credentials:
-    """A new key, and a new certificate if connections are to be encrypted."""
+    """Returns a new key, and a new certificate if connections are to be encrypted."""
     authkey = secrets.token_bytes(32)
     return Credentials(authkey, *_certificate()) if encrypted else Credentials(authkey)
 
 
 def _certificate() -> tuple[str, str]:
-    """A certificate that only this job's sides trust, and its private key, as PEM."""
+    """Returns a certificate that only the two sides of this job trust, and its private key, as PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,6 +1,6 @@
-"""What happens when this process is told to end by a signal: its processes end first, then its directories are removed.
+"""Handles signals that end this process: its child processes end first, then its directories are removed.
 
-Python runs no exit handlers then. A program that handles the signal itself is left to do so.
+Python runs no exit handlers on a signal. A signal that the program handles itself is left alone.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ __all__ = ["before_ending", "handle_signals"]
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _steps: list[Callable[[], object]] = []
 _owner = os.getpid()
-"""A forked child inherits the handlers, and must not end what is its parent's."""
+"""A forked child inherits the handlers, and must not end its parent's processes."""
 
 
 def before_ending(step: Callable[[], object]) -> None:
-    """Has `step` called when a signal ends this process, the last one first.
+    """Registers `step` to be called when a signal ends this process, in reverse order.
 
-    It interrupts the main thread wherever that is, so it must not wait for a lock.
+    It interrupts the main thread anywhere, so it must not wait for a lock.
     """
     if step not in _steps:
         _steps.append(step)
 
 
 def handle_signals() -> None:
-    """Heeds the signals that nobody handles yet. Only the main thread can do that; elsewhere the next start cleans up."""
+    """Installs handlers for signals without one. Only the main thread can do that; otherwise the next start cleans up."""
     global _owner
     if threading.current_thread() is threading.main_thread():
         _owner = os.getpid()
@@ -48,6 +48,6 @@ def _end(number: int, _: object) -> None:
             with suppress(Exception):  # The process ends in any case, and the next start removes what is left.
                 step()
         remove_all_owned()
-    # The parent is to see which signal it was.
+    # The parent must see which signal it was.
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

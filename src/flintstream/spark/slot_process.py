@@ -1,7 +1,7 @@
-"""The process of a slot, started by a Spark task and outliving it; and how it has ended.
+"""The process of a slot, which is started by a Spark task and outlives it; and its exit status.
 
-On the driver's machine a shell stands between the task and the slot. It waits for the slot, and leaves its exit status in a
-file, where the driver finds it: the Spark worker that started the slot may be long gone by then.
+On the driver's machine a shell between the task and the slot waits for the slot, and writes its exit status to a file
+for the driver: the Spark worker that started the slot may be long gone by then.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from flintstream.common.processes import Process
 __all__ = ["describe_exit", "exit_status", "start_slot"]
 
 _COMMAND = ["-c", "from flintstream.runtime.slot.process import main; main()"]
-# What the shell itself has to say of the slot's end ("Killed") is not for the user. Where the driver has removed the
-# directory, nobody wants to know any more.
+# Hides the shell's own message about the slot's end ("Killed"). If the driver has removed the directory, the status is
+# no longer needed.
 _WATCH = 'exec 3>&2 2>/dev/null; file=$1; shift; ("$@" 2>&3 3>&-); echo $? > "$file.new" && mv "$file.new" "$file"'
 _LOOK_SECONDS = 0.01
 _BY_SIGNAL = 128
@@ -36,11 +36,12 @@ _HINTS = {
 
 
 def start_slot(spec: bytes, slot: int, python: str | None, directory: str | None) -> Process:
-    """Starts the process of a slot, which reads `spec`; gives the process to watch. `directory` is the driver's, where both
-    are on one machine."""
+    """Starts the process of a slot, which reads `spec`; returns the process to watch. `directory` is the driver's, if
+    both are on one machine.
+    """
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
-    environment["python"] = python or "python"  # What PyFlink's workers find there.
+    environment["python"] = python or "python"  # As in PyFlink's workers.
     command = [python or sys.executable, *_COMMAND]
     if directory is not None:
         command = ["/bin/sh", "-c", _WATCH, "slot", _file(directory, slot), *command]
@@ -50,14 +51,16 @@ def start_slot(spec: bytes, slot: int, python: str | None, directory: str | None
         process.stdin.write(spec)
         process.stdin.close()
     except BrokenPipeError:
-        pass  # It has ended already; the driver will ask how.
-    started = Process.of(process.pid)  # Its number is its own until somebody waits for it.
+        pass  # It has ended already; the driver will determine how.
+    started = Process.of(process.pid)  # Its pid cannot be reused until it is waited for.
     threading.Thread(target=process.wait, daemon=True).start()
     return started
 
 
 def exit_status(directory: str, slot: int, seconds: float, watched: Callable[[], bool]) -> int | None:
-    """How a slot has ended, as a shell puts it; waits for it as long as somebody watches the slot. None if nobody knows."""
+    """Returns the exit status of a slot, as a shell encodes it; waits for it while the slot is watched. None if
+    unknown.
+    """
     deadline = time.monotonic() + seconds
     while True:
         last = not watched() or time.monotonic() >= deadline
@@ -70,7 +73,7 @@ def exit_status(directory: str, slot: int, seconds: float, watched: Callable[[],
 
 
 def describe_exit(status: int | None) -> str:
-    """What to say of a slot that has ended though nobody told it to."""
+    """Describes the unexpected end of a slot."""
     if status is None:
         return "died"
     if status in _NOT_STARTED:

@@ -1,4 +1,4 @@
-"""Records that wait in slots, as a Spark DataFrame."""
+"""Records spooled in slots, as a Spark DataFrame."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _ReadSlots:
-    """The function of a `mapInArrow`: the records of a spool, partition i from slot i."""
+    """The function of a `mapInArrow`: reads the records of a spool, partition i from slot i."""
 
     slots: SlotAccess
     spool: str
@@ -45,7 +45,7 @@ def spool_frame(
     declared: TypeInformation | None,
     first_page: bytes,
 ) -> DataFrame:
-    """A DataFrame over the records of a spool; it can be computed as often as wanted until the spool is released."""
+    """Returns a DataFrame of the records of a spool; it can be computed repeatedly until the spool is released."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schema = _spark_schema(spark, declared, pickle.loads(first_page))
@@ -55,9 +55,10 @@ def spool_frame(
 
 
 def _spark_schema(spark: SparkSession, declared: TypeInformation | None, page: list[Any]) -> StructType:
-    """The columns: those of the declared type; without one, names from the first record and types from the first page.
+    """Returns the columns: those of the declared type or, without one, names from the first record and types from the
+    first page.
 
-    What does not fit them later is refused, never left out.
+    Records that do not fit are refused, never dropped.
     """
     from pyspark.sql.types import StructField, StructType
 
@@ -76,7 +77,7 @@ def _declared_types(declared: TypeInformation | None) -> Sequence[TypeInformatio
 
 
 def _spark_type(declared: TypeInformation | None) -> Any:
-    """Spark's type for a declared one; None where the values tell it."""
+    """Returns Spark's type for a declared one; None if it is to be inferred from values."""
     from pyspark.sql import types
 
     if not isinstance(declared, BasicTypeInfo):
@@ -124,15 +125,15 @@ def _fields(record: Any) -> Sequence[Any]:
 
 
 def _by_column(record: Any, names: Sequence[str]) -> Sequence[Any]:
-    """The values of a record for the columns. A dict may lack some of them."""
+    """Returns the values of a record by column. A dict may lack some of them."""
     if isinstance(record, dict):
         if record.keys() <= set(names):
             return [record.get(name) for name in names]
     elif len(fields := _fields(record)) == len(names):
         return fields
     raise TypeError(
-        f"SparkSink: the columns are {', '.join(names)}, and the record {short_repr(record)} has other fields: declare the "
-        "type of the stream, or give all records the same fields"
+        f"SparkSink: the columns are {', '.join(names)}, but the record {short_repr(record)} has other fields: "
+        "declare the type of the stream, or use the same fields in all records"
     )
 
 

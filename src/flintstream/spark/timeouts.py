@@ -1,4 +1,4 @@
-"""SlotTimeouts: how long the driver waits for slots, and they for it."""
+"""SlotTimeouts: the timeouts between driver and slots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CANCELLATION = "task.cancellation.timeout"
 
 @dataclass(frozen=True)
 class SlotTimeouts:
-    """Settings of a job. Times are in seconds."""
+    """The timeouts of a job, in seconds."""
 
     start: float = 300.0
     """For the slots to start."""
@@ -24,11 +24,11 @@ class SlotTimeouts:
     """For a slot to answer a call that runs no user code."""
     heartbeat_interval: float = 10.0
     heartbeat_timeout: float = 600.0
-    """For a slot or driver that is not heard of. Longer than Flink's: native code may hold an interpreter for minutes."""
+    """For a silent slot or driver. Longer than Flink's: native code may hold an interpreter for minutes."""
     cancellation: float | None = 5.0
-    """For user code to close when a job is cancelled or has failed; None for as long as it likes."""
+    """For user code to close when a job is cancelled or has failed; None for no limit."""
     report_after: float = 60.0
-    """For slots to work on one thing before that is told."""
+    """For slots to work on one thing before it is reported."""
 
     @staticmethod
     def of(configuration: Mapping[str, str]) -> SlotTimeouts:
@@ -41,7 +41,7 @@ class SlotTimeouts:
                 return default
             duration = parse_duration(given, key).to_millis() / 1000
             if duration < 0 or (duration == 0 and not or_zero):
-                raise ValueError(f"{key} must be longer than 0, got {given!r}")
+                raise ValueError(f"{key} must be greater than 0, got {given!r}")
             return duration
 
         call, report_after = SLOT_CALL_TIMEOUT.of(configuration), REPORT_AFTER.of(configuration)
@@ -56,9 +56,10 @@ class SlotTimeouts:
         )
         if timeouts.heartbeat_interval > timeouts.heartbeat_timeout / 2:
             raise ValueError(
-                f"{_INTERVAL} ({_shown(configuration, _INTERVAL, timeouts.heartbeat_interval)}) must be at most half of "
-                f"{_TIMEOUT} ({_shown(configuration, _TIMEOUT, timeouts.heartbeat_timeout)}): slots that answer each time "
-                "would be lost"
+                f"{_INTERVAL} ({_shown(configuration, _INTERVAL, timeouts.heartbeat_interval)}) must be at most half "
+                "of "
+                f"{_TIMEOUT} ({_shown(configuration, _TIMEOUT, timeouts.heartbeat_timeout)}): otherwise responsive "
+                "slots would be considered lost"
             )
         return timeouts
 

@@ -1,4 +1,4 @@
-"""The data types of tables, for the schemas of formats; there are no tables here."""
+"""The data types of tables, for the schemas of formats; there is no Table API."""
 
 from typing import NoReturn
 
@@ -8,10 +8,10 @@ __all__ = ["DataType", "DataTypes", "RowField", "RowType"]
 
 
 def __getattr__(name: str) -> NoReturn:
-    if name[0].isupper():  # A class of PyFlink's: an AttributeError would not be shown where it is imported.
+    if name[0].isupper():  # A PyFlink class: an import would hide the message of an AttributeError.
         raise ImportError(
-            f"flintstream.table has no {name}: of PyFlink's tables there are only the data types that formats take. For SQL "
-            "use Spark's, before (env.from_spark) and after (SparkSink)",
+            f"flintstream.table has no {name}: only the data types that formats use are supported of PyFlink's Table "
+            "API. For SQL use Spark SQL, before (env.from_spark) or after (SparkSink)",
             name=name,
         )
     raise AttributeError(f"module 'flintstream.table' has no attribute {name!r}")

@@ -1,6 +1,6 @@
-"""DataTypes: the types that PyFlink's schemas of CSV and Parquet files are written in.
+"""DataTypes: the types of columns in PyFlink's schemas of CSV and Parquet files.
 
-A format takes them wherever it takes types of :class:`~flintstream.common.Types`, into which each can be turned.
+Formats accept them wherever they accept :class:`~flintstream.common.Types`, to which each can be converted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_LENGTH = 2**31 - 1
 
 
 class DataType:
-    """A type of values in a column. Made by :class:`DataTypes`.
+    """The type of a column. Created by :class:`DataTypes`.
 
     >>> DataTypes.DECIMAL(10, 2).not_null()
     DECIMAL(10, 2) NOT NULL
@@ -33,23 +33,23 @@ class DataType:
 
     @property
     def is_nullable(self) -> bool:
-        """Whether a value may be None."""
+        """Returns whether a value may be None."""
         return self._nullable
 
     def type_info(self) -> TypeInformation:
-        """The same as one of `Types`."""
+        """Returns the corresponding type of `Types`."""
         return self._type_info
 
     def not_null(self: _D) -> _D:
-        """This type without None."""
+        """Returns this type as not nullable."""
         return self._with(False)
 
     def nullable(self: _D) -> _D:
-        """This type with None: the default."""
+        """Returns this type as nullable, which is the default."""
         return self._with(True)
 
     def bridged_to(self: _D, conversion_cls: str) -> _D:
-        """Kept for programs that call it: values are Python objects, whatever Java would make of them."""
+        """Accepted for compatibility, without effect: values are Python objects."""
         return self
 
     def _with(self: _D, nullable: bool) -> _D:
@@ -99,11 +99,11 @@ class RowType(DataType):
         super().__init__(name, Types.ROW_NAMED(self.field_names(), types), nullable)
 
     def field_names(self) -> list[str]:
-        """The names of the fields, in order."""
+        """Returns the names of the fields, in order."""
         return [field.name for field in self.fields]
 
     def field_types(self) -> list[DataType]:
-        """The types of the fields, in order."""
+        """Returns the types of the fields, in order."""
         return [field.data_type for field in self.fields]
 
     def __iter__(self) -> Iterator[RowField]:
@@ -114,11 +114,11 @@ class RowType(DataType):
 
 
 class DataTypes:
-    """Makes data types.
+    """Creates data types.
 
     >>> CsvSchema.builder().add_number_column("price", DataTypes.DECIMAL(10, 2))  # doctest: +SKIP
 
-    Lengths of texts and bytes are not checked; times have milliseconds, whatever their precision.
+    Lengths of strings and bytes are not checked; times have millisecond precision, whatever is declared.
     """
 
     @staticmethod
@@ -158,24 +158,24 @@ class DataTypes:
 
     @staticmethod
     def DECIMAL(precision: int, scale: int, nullable: bool = True) -> DataType:  # noqa: N802
-        """A decimal number of at most `precision` digits, `scale` of them behind the point, to which it is rounded."""
+        """A decimal number of at most `precision` digits, rounded to `scale` decimal places."""
         _check(f"DECIMAL({precision!r}, {scale!r}): precision", precision, 1, _MOST_DIGITS)
         _check(f"DECIMAL({precision!r}, {scale!r}): scale", scale, 0, precision)
         return DataType(f"DECIMAL({precision}, {scale})", DecimalTypeInfo(precision, scale), nullable)
 
     @staticmethod
     def CHAR(length: int, nullable: bool = True) -> DataType:  # noqa: N802
-        """A text."""
+        """A string."""
         return DataType(f"CHAR({_length('CHAR', length)})", Types.STRING(), nullable)
 
     @staticmethod
     def VARCHAR(length: int, nullable: bool = True) -> DataType:  # noqa: N802
-        """A text."""
+        """A string."""
         return DataType(f"VARCHAR({_length('VARCHAR', length)})", Types.STRING(), nullable)
 
     @staticmethod
     def STRING(nullable: bool = True) -> DataType:  # noqa: N802
-        """A text."""
+        """A string."""
         return DataType("STRING", Types.STRING(), nullable)
 
     @staticmethod
@@ -195,7 +195,7 @@ class DataTypes:
 
     @staticmethod
     def DATE(nullable: bool = True) -> DataType:  # noqa: N802
-        """A day, a `datetime.date`."""
+        """A date, a `datetime.date`."""
         return DataType("DATE", Types.SQL_DATE(), nullable)
 
     @staticmethod
@@ -205,7 +205,7 @@ class DataTypes:
 
     @staticmethod
     def TIMESTAMP(precision: int = 6, nullable: bool = True) -> DataType:  # noqa: N802
-        """A day and a time of no time zone, a `datetime.datetime`."""
+        """A date and time without a time zone, a `datetime.datetime`."""
         return DataType(f"TIMESTAMP({_precision('TIMESTAMP', precision)})", Types.SQL_TIMESTAMP(), nullable)
 
     @staticmethod
@@ -242,12 +242,12 @@ class DataTypes:
 
 
 def type_info_of(kind: Any) -> Any:
-    """A data type as one of `Types`; anything else as it is."""
+    """Converts a data type to one of `Types`; anything else is returned unchanged."""
     return kind.type_info() if isinstance(kind, DataType) else kind
 
 
 def row_type_info(what: str, row_type: Any) -> RowTypeInfo:
-    """The type of rows that a format was given, of either kind."""
+    """Returns the row type given to a format, of either kind."""
     kind = type_info_of(row_type)
     if not isinstance(kind, RowTypeInfo):
         raise TypeError(f"{what}: row_type must be made by DataTypes.ROW or Types.ROW_NAMED, got {row_type!r}")
@@ -262,7 +262,7 @@ def _checked(data_type: Any, what: str) -> DataType:
 
 def _check(what: str, value: Any, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{what} must be a whole number from {least} to {most}, got {value!r}")
+        raise ValueError(f"{what} must be an integer from {least} to {most}, got {value!r}")
     return value
 
 

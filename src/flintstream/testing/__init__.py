@@ -1,4 +1,4 @@
-"""Test operators, functions and small jobs without Spark, in milliseconds.
+"""Tests operators, functions and small jobs without Spark, in milliseconds.
 
 from flintstream.testing import OneInputOperatorHarness
 

@@ -1,4 +1,4 @@
-"""The state backends that a test can choose."""
+"""The state backends available to tests."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from flintstream.runtime.state.rocksdb.options import RocksDBOptions
 
 HASHMAP, ROCKSDB = "hashmap", "rocksdb"
 _SMALL = RocksDBOptions(memory=1 << 20)
-"""A cache so small that it is full now and then."""
+"""A cache small enough to be full now and then."""
 
 
 def make_backend(
     kind: str, operator: str, max_parallelism: int, clock: Callable[[], int], key_groups: range | None = None
 ) -> KeyedStateBackend:
-    """A backend for keyed state: `hashmap` or `rocksdb`, as `state.backend.type` says."""
+    """Returns a backend for keyed state: `hashmap` or `rocksdb`, as in `state.backend.type`."""
     if kind == HASHMAP:
         return HeapKeyedStateBackend(operator, max_parallelism, clock, key_groups)
     if kind == ROCKSDB:
@@ -38,12 +38,12 @@ def make_backend(
 
 @cache
 def _directory() -> tempfile.TemporaryDirectory[str]:
-    """Where databases and their checkpoints are; it is removed when the tests are over."""
+    """Returns the directory of databases and their checkpoints, which is removed when the tests end."""
     return tempfile.TemporaryDirectory(prefix="flintstream-rocksdb-", ignore_cleanup_errors=True)
 
 
 def kept(snapshot: OperatorSnapshot) -> OperatorSnapshot:
-    """The snapshot, to be restored once: restoring a database takes its files away."""
+    """Returns the snapshot for a single restore: restoring a database moves its files."""
     if snapshot.database is None:
         return snapshot
     directory = os.path.join(_directory().name, uuid.uuid4().hex)
@@ -52,7 +52,7 @@ def kept(snapshot: OperatorSnapshot) -> OperatorSnapshot:
 
 
 class TaskUnderTest(Task):
-    """A task whose keyed state lives in the backend that a test has chosen."""
+    """A task whose keyed state is in the backend chosen by a test."""
 
     def __init__(self, state_backend: str, *arguments: Any) -> None:
         self._state_backend = state_backend

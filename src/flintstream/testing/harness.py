@@ -1,7 +1,7 @@
-"""Operator harnesses: push records and watermarks into one operator, and look at what it emits.
+"""Operator harnesses: send records and watermarks into one operator, and inspect its output.
 
-There is no Spark and no thread. The operator stands in a real task of the runtime, with its runtime context,
-keyed state and accumulators.
+There is no Spark and no thread. The operator runs in a real task of the runtime, with its runtime context, keyed state
+and accumulators.
 """
 
 from __future__ import annotations
@@ -35,26 +35,25 @@ _NEW, _OPEN, _CLOSED = "not open yet", "open", "closed"
 
 
 class OperatorHarness:
-    """What the harnesses share; use `OneInputOperatorHarness` or `TwoInputOperatorHarness`.
+    """The part shared by the harnesses; use `OneInputOperatorHarness` or `TwoInputOperatorHarness`.
 
     :param function: a user function (`MapFunction`, `KeyedProcessFunction`, ...), a plain callable with its
         `kind`, or an operator of the runtime.
     :param kind: for a plain callable, what it is: `map`, `filter`, `flat_map`, `process`, `reduce` or `sink`.
-    :param parallelism: the operator's parallelism, and `subtask` which of its subtasks this one is, from 0.
+    :param parallelism: the operator's parallelism; `subtask` is the index of this subtask, from 0.
     :param max_parallelism: the number of key groups.
-    :param batch_size: gather that many records before the operator sees them, as a job does. Unless set, each
-        call of `process_element` or `process_elements` is a batch. Results must not depend on it: test with
-        several.
-    :param through_blocks: encode and decode all that goes in and comes out, as between two subtasks of a job.
+    :param batch_size: the number of records passed to the operator at once, as in a job. By default each call of
+    `process_element` or `process_elements` is a batch. Results must not depend on it: test with several.
+    :param through_blocks: encode and decode all input and output, as between two subtasks of a job.
     :param output_type: the declared type of the results.
     :param key_type: the declared type of the keys.
     :param batch_mode: run as in `RuntimeExecutionMode.BATCH`; this implies `through_blocks`.
-    :param job_parameters: what `runtime_context.get_job_parameter` gives.
-    :param processing_time: what the clock shows at first, in milliseconds; from then on `set_processing_time` moves
-        it. Unless set, it is the clock of the machine.
-    :param watermark_interval: how often periodic watermarks are made while records come; 0 for never.
-    :param state_backend: where keyed state lives: `hashmap` or `rocksdb`. Results must not depend on it. Unless set, it is
-        `OperatorHarness.default_state_backend`.
+    :param job_parameters: the parameters for `runtime_context.get_job_parameter`.
+    :param processing_time: the initial time of a manual clock in milliseconds, advanced by `set_processing_time`. By
+    default the machine's clock is used.
+    :param watermark_interval: the interval of periodic watermarks while records arrive; 0 for never.
+    :param state_backend: the backend of keyed state: `hashmap` or `rocksdb`. Results must not depend on it. By default
+    it is `OperatorHarness.default_state_backend`.
     """
 
     default_state_backend = HASHMAP
@@ -108,7 +107,7 @@ class OperatorHarness:
             max_parallelism=max_parallelism,
             operators=[deployed],
             out_edges=[],
-            # Each input has one channel, which has the input's number.
+            # Each input has one channel, with the number of the input.
             inputs=[[[channel] for channel in range(self._inputs)]] * parallelism,
             slots=list(range(parallelism)),
         )
@@ -135,7 +134,7 @@ class OperatorHarness:
     def open(self) -> None:
         """Opens the operator and its function."""
         if self._life != _NEW:
-            raise RuntimeError(f"the harness is {self._life}: a harness is opened once")
+            raise RuntimeError(f"the harness is {self._life}: a harness can be opened only once")
         self._life = _OPEN
         for selector in self._selector_objects:
             opener = getattr(selector, "open", None)
@@ -144,7 +143,7 @@ class OperatorHarness:
         self._task.open()
 
     def close(self) -> None:
-        """Processes what is gathered, then closes the operator and its function. Closing twice is fine."""
+        """Processes buffered records, then closes the operator and its function. Idempotent."""
         if self._life == _CLOSED:
             return
         try:
@@ -171,16 +170,16 @@ class OperatorHarness:
         if error is None:
             self.close()
         elif self._life != _CLOSED:
-            self._shut()  # What failed first is what the test is about.
+            self._shut()  # The first failure is the one the test is about.
 
     def end_epoch(self) -> None:
-        """Ends an epoch: the operator rounds off, as it does about once a second in a job."""
+        """Ends an epoch, as happens about once a second in a job."""
         self._check_open()
         self._flush()
         self._task.end_epoch()
 
     def set_processing_time(self, timestamp: int) -> None:
-        """Moves the clock, which stands still from now on; processing-time timers up to it fire."""
+        """Sets the clock, which stands still from now on; processing-time timers up to it fire."""
         self._check_open()
         self._flush()
         if self._processing_time is not None and timestamp < self._processing_time:
@@ -194,31 +193,31 @@ class OperatorHarness:
     # --- checkpoints ---
 
     def snapshot(self, checkpoint_id: int = 1, timestamp: int = 0) -> OperatorSnapshot:
-        """Takes a checkpoint of the operator: calls `snapshot_state` of its function, and gives all its state."""
+        """Takes a checkpoint of the operator: calls `snapshot_state` of its function, and returns all its state."""
         self._check_open()
         self._flush()
         state = self._operator.context.keyed_state
-        # A database would be a snapshot of files; tests want one that can be restored by any backend, and again.
+        # A database would return a snapshot of files; tests need one that any backend can restore, repeatedly.
         canonical = state is not None and state.database is not None
         (taken,) = self._task.snapshot(checkpoint_id, timestamp, canonical).values()
         return taken
 
     def restore(self, *snapshots: OperatorSnapshot) -> None:
-        """Takes over what the subtasks of an earlier operator have left, of any parallelism; call it before `open`.
+        """Restores snapshots of the subtasks of an earlier operator, of any parallelism; call it before `open`.
 
-        Only the key groups of this subtask and its share of the operator state are taken.
+        Only the key groups of this subtask and its share of the operator state are restored.
         """
         if self._life != _NEW:
-            raise RuntimeError(f"the harness is {self._life}: state is restored before it is opened")
+            raise RuntimeError(f"the harness is {self._life}: state must be restored before it is opened")
         self._task.restore(lambda operator_id, groups: [[kept(snapshot)] for snapshot in snapshots])
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Tells the function that a checkpoint is safe."""
+        """Notifies the function that a checkpoint is complete."""
         self._check_open()
         self._task.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Tells the function that a checkpoint was given up."""
+        """Notifies the function that a checkpoint was aborted."""
         self._check_open()
         self._task.notify_checkpoint_aborted(checkpoint_id)
 
@@ -236,68 +235,68 @@ class OperatorHarness:
 
     @property
     def event_time_timers(self) -> list[tuple[int, Any]]:
-        """The event-time timers that have not fired yet, the earliest first, as pairs of timestamp and key."""
+        """Returns the pending event-time timers, the earliest first, as pairs of timestamp and key."""
         self._flush()
         return _by_time(self._operator.stored_timers()[0])
 
     @property
     def processing_time_timers(self) -> list[tuple[int, Any]]:
-        """The processing-time timers that have not fired yet, the earliest first."""
+        """Returns the pending processing-time timers, the earliest first."""
         self._flush()
         return _by_time(self._operator.stored_timers()[1])
 
     @property
     def output(self) -> list[Any]:
-        """The values of the main output, in order."""
+        """Returns the values of the main output, in order."""
         return [record.value for record in self._main().records]
 
     @property
     def output_with_timestamps(self) -> list[tuple[Any, int | None]]:
-        """The main output as pairs of value and timestamp; None where a record has none."""
+        """Returns the main output as pairs of value and timestamp; None if a record has none."""
         return [(record.value, record.timestamp) for record in self._main().records]
 
     @property
     def watermarks(self) -> list[int]:
-        """The watermarks that the operator has passed on or made."""
+        """Returns the watermarks that the operator has forwarded or generated."""
         return [element.timestamp for element in self._main().elements if isinstance(element, Watermark)]
 
     @property
     def records_and_watermarks(self) -> list[Element]:
-        """The main output with watermarks and idleness marks in their places among the records."""
+        """Returns the main output including watermarks and idleness marks, in order."""
         return list(self._main().elements)
 
     @property
     def batch_sizes(self) -> list[int]:
-        """How many records each batch of the main output had."""
+        """Returns the number of records of each batch of the main output."""
         return list(self._main().batch_sizes)
 
     def side_output(self, tag: OutputTag | str) -> list[Any]:
-        """The values of a side output, by its tag or the tag's id."""
+        """Returns the values of a side output, by its tag or the tag's id."""
         return [record.value for record in self._side(tag)]
 
     def side_output_with_timestamps(self, tag: OutputTag | str) -> list[tuple[Any, int | None]]:
-        """A side output as pairs of value and timestamp."""
+        """Returns a side output as pairs of value and timestamp."""
         return [(record.value, record.timestamp) for record in self._side(tag)]
 
     @property
     def printed(self) -> list[str]:
-        """The lines of a print sink."""
+        """Returns the lines of a print sink."""
         return self.spooled(PRINT_SPOOL)
 
     def spooled(self, name: str) -> list[Any]:
-        """What the operator has put aside for the driver under a name, e.g. the id of a collecting sink."""
+        """Returns the values spooled for the driver under a name, e.g. the id of a collecting sink."""
         self._flush()
         self._fetch_spools()
         return list(self._spooled.get(name, ()))
 
     @property
     def accumulators(self) -> dict[str, Any]:
-        """The values of the function's accumulators, by name."""
+        """Returns the values of the function's accumulators, by name."""
         self._flush()
         return {name: value.get_local_value() for name, value in self._task.accumulators.items()}
 
     def keyed_state(self, name: str) -> dict[Any, Any]:
-        """What is stored for each key under the name of a state descriptor."""
+        """Returns the entries of a keyed state by key, given the name of its descriptor."""
         self._flush()
         state = self._operator.context.keyed_state
         if state is None:
@@ -306,11 +305,11 @@ class OperatorHarness:
 
     @property
     def finished(self) -> bool:
-        """Whether the operator has told that nothing follows."""
+        """Returns whether the operator has signalled the end of its output."""
         return self._main().finished
 
     def clear_output(self) -> None:
-        """Forgets what was emitted so far."""
+        """Discards the output so far."""
         self._flush()
         self._recorded.clear()
         self._fetch_spools()
@@ -351,7 +350,7 @@ class OperatorHarness:
             self._pending_input = input_index
 
     def _flush(self) -> None:
-        """Hands what is gathered to the operator."""
+        """Passes buffered records to the operator."""
         if not self._pending and not self._controls:
             return
         pending, self._pending = self._pending, []
@@ -405,7 +404,7 @@ class OperatorHarness:
     def _check_input(self, input_index: int) -> None:
         self._check_open()
         if self._ended[input_index]:
-            raise RuntimeError(f"input {input_index + 1} has ended: nothing can follow")
+            raise RuntimeError(f"input {input_index + 1} has ended and accepts no more elements")
 
     def _fetch_spools(self) -> None:
         for name, spool in self._services.spools.items():
@@ -443,7 +442,7 @@ class OneInputOperatorHarness(OperatorHarness):
         self._records(0, _timed(values, timestamps))
 
     def process_batch(self, batch: Batch) -> None:
-        """Processes records that are a batch already, with their timestamps and keys: for measuring."""
+        """Processes records that form a batch already, with their timestamps and keys: for benchmarks."""
         self._check_input(0)
         self._flush()
         self._task.head.process(batch)
@@ -453,20 +452,20 @@ class OneInputOperatorHarness(OperatorHarness):
         self._element(0, Watermark(timestamp))
 
     def process_idleness(self, idle: bool = True) -> None:
-        """The input falls idle, or is active again."""
+        """Marks the input as idle or active."""
         self._element(0, Idleness(idle))
 
     def end_input(self) -> None:
-        """The input has ended: the last watermark comes, then the operator emits what is left."""
+        """Ends the input: sends the last watermark, then the operator emits its remaining results."""
         self._end(0)
 
 
 class TwoInputOperatorHarness(OperatorHarness):
     """Tests a function or an operator with two inputs (`connect`).
 
-    With `key_selector1` and `key_selector2` both streams are keyed. A broadcast function takes the descriptors of its
-    states as `broadcast_states`; its second input is the broadcast one, which has no keys. The other parameters are
-    those of `OperatorHarness`.
+    With `key_selector1` and `key_selector2` both streams are keyed. For a broadcast function, pass its state
+    descriptors as `broadcast_states`; its second input is the broadcast one, which is not keyed. The other parameters
+    are those of `OperatorHarness`.
     """
 
     _inputs = 2
@@ -481,10 +480,10 @@ class TwoInputOperatorHarness(OperatorHarness):
     ) -> None:
         if broadcast_states is not None:
             if key_selector2 is not None:
-                raise ValueError("the second input is the broadcast one, which has no keys: give key_selector1 alone")
+                raise ValueError("the second input is the broadcast one, which is not keyed: pass key_selector1 only")
             function = BroadcastProcessOperator(function, list(broadcast_states), key_selector1 is not None)
         elif (key_selector1 is None) is not (key_selector2 is None):
-            raise ValueError("give a key selector for both inputs or for none")
+            raise ValueError("pass a key selector for both inputs or for neither")
         super().__init__(function, (key_selector1, key_selector2), **options)
 
     def process_element1(self, value: Any, timestamp: int | None = None) -> None:
@@ -504,11 +503,11 @@ class TwoInputOperatorHarness(OperatorHarness):
         self._records(1, _timed(values, timestamps))
 
     def process_watermark1(self, timestamp: int) -> None:
-        """Processes a watermark of the first input; the operator sees the lesser of both inputs."""
+        """Processes a watermark of the first input; the operator receives the minimum of both inputs."""
         self._element(0, Watermark(timestamp))
 
     def process_watermark2(self, timestamp: int) -> None:
-        """Processes a watermark of the second input; the operator sees the lesser of both inputs."""
+        """Processes a watermark of the second input; the operator receives the minimum of both inputs."""
         self._element(1, Watermark(timestamp))
 
     def process_watermark(self, timestamp: int) -> None:
@@ -517,23 +516,23 @@ class TwoInputOperatorHarness(OperatorHarness):
         self.process_watermark2(timestamp)
 
     def process_idleness1(self, idle: bool = True) -> None:
-        """The first input falls idle, or is active again."""
+        """Marks the first input as idle or active."""
         self._element(0, Idleness(idle))
 
     def process_idleness2(self, idle: bool = True) -> None:
-        """The second input falls idle, or is active again."""
+        """Marks the second input as idle or active."""
         self._element(1, Idleness(idle))
 
     def end_input1(self) -> None:
-        """The first input has ended."""
+        """Ends the first input."""
         self._end(0)
 
     def end_input2(self) -> None:
-        """The second input has ended."""
+        """Ends the second input."""
         self._end(1)
 
     def end_input(self) -> None:
-        """Both inputs have ended."""
+        """Ends both inputs."""
         self.end_input1()
         self.end_input2()
 

@@ -1,4 +1,4 @@
-"""What an operator under test emits, kept in order."""
+"""Records the output of an operator under test, in order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Element = Record | Watermark | Idleness
 
 
 def records_of(batch: Batch) -> list[Record]:
-    """The records of a batch."""
+    """Returns the records of a batch."""
     if batch.timestamps is None:
         return [Record(value) for value in batch.values]
     return [
@@ -33,7 +33,7 @@ def records_of(batch: Batch) -> list[Record]:
 
 
 class Recorder:
-    """Takes the place of what comes behind an operator."""
+    """Replaces the downstream of an operator."""
 
     def __init__(self, through_blocks: bool) -> None:
         self._through_blocks = through_blocks
@@ -42,37 +42,37 @@ class Recorder:
         self.finished = False
 
     def process(self, batch: Batch) -> None:
-        """Keeps records, where wanted as they arrive behind a network."""
+        """Stores records, optionally after encoding and decoding them as between two subtasks."""
         if self._through_blocks:
             batch, _ = decode_block(encode_block(batch))
         self.batch_sizes.append(len(batch))
         self.elements.extend(records_of(batch))
 
     def process_watermark(self, timestamp: int) -> None:
-        """Keeps a watermark."""
+        """Stores a watermark."""
         self.elements.append(Watermark(timestamp))
 
     def process_idleness(self, idle: bool) -> None:
-        """Keeps a change between idle and active."""
+        """Stores a change between idle and active."""
         self.elements.append(Idleness(idle))
 
     def finish(self) -> None:
-        """The operator has said that nothing follows."""
+        """Records the end of the operator's output."""
         self.finished = True
 
     def clear(self) -> None:
-        """Forgets the elements so far."""
+        """Discards the elements so far."""
         self.elements.clear()
         self.batch_sizes.clear()
 
     @property
     def records(self) -> list[Record]:
-        """The records among the elements."""
+        """Returns the records among the elements."""
         return [element for element in self.elements if isinstance(element, Record)]
 
 
 class RecordingOutput(Output):
-    """Keeps the main output and, unlike the output of a job, every side output, whether it is read or not."""
+    """Stores the main output and, unlike the output of a job, every side output, even without a consumer."""
 
     def __init__(
         self, operator_name: str, subtask: int, output_type: TypeInformation | None, through_blocks: bool
@@ -90,6 +90,6 @@ class RecordingOutput(Output):
         side.process(batch)
 
     def clear(self) -> None:
-        """Forgets all that was emitted."""
+        """Discards all output."""
         self.main.clear()
         self.sides.clear()

@@ -1,4 +1,4 @@
-"""Which operator runs a user function: chosen by the methods that the function has."""
+"""Selects the operator of a user function by the methods that the function has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ONE_INPUT: dict[str, tuple[str, _Maker]] = {
     "sink": ("invoke", lambda f, keyed: FunctionSinkOperator(f)),
     "async": ("async_invoke", lambda f, keyed: AsyncWaitOperator(f)),
 }
-"""Kind of operation to the method that a function object of it has, and what makes the operator."""
+"""The kind of operation, the method that identifies its functions, and the factory of the operator."""
 
 _TWO_INPUTS: dict[str, tuple[str, _Maker]] = {
     "map": ("map1", lambda f, keyed: RichOperator(f, "map", ("map1", "map2"), keyed)),
@@ -40,11 +40,13 @@ _KEYED_ONLY = ("KeyedProcessFunction", "KeyedCoProcessFunction", "KeyedBroadcast
 
 
 def operator_for(function: Any, keyed: bool, two_inputs: bool, kind: str | None = None) -> Operator:
-    """The operator that a job would run the function in; an operator is returned as it is, a connector's sink makes its own.
+    """Returns the operator in which a job would run the function; an operator is returned unchanged, a connector's sink
+    creates its own.
 
-    An asynchronous function may come in an `AsyncFunctionDescriptor`; alone it keeps the order, with no time-out.
+    An asynchronous function may be wrapped in an `AsyncFunctionDescriptor`; without one, results are ordered and there
+    is no timeout.
 
-    `kind` decides where the methods do not: for plain callables, and for objects with several of the methods.
+    `kind` is needed if the methods are ambiguous: for plain callables, and for objects with several of the methods.
     """
     if isinstance(function, Operator):
         operator = function
@@ -52,7 +54,8 @@ def operator_for(function: Any, keyed: bool, two_inputs: bool, kind: str | None 
         operator = function.create_operator(None)
     elif _is_named(function, "ProcessJoinFunction"):
         raise TypeError(
-            f"{function!r} needs its bounds: give IntervalJoinOperator({type(function).__name__}(), lower, upper), with "
+            f"{function!r} needs its bounds: pass IntervalJoinOperator({type(function).__name__}(), lower, upper), "
+            "with "
             "both in milliseconds"
         )
     elif hasattr(function, "async_function"):
@@ -65,12 +68,12 @@ def operator_for(function: Any, keyed: bool, two_inputs: bool, kind: str | None 
         fitting = "TwoInputOperatorHarness" if operator.two_inputs else "OneInputOperatorHarness"
         raise TypeError(f"{function!r} has {1 + operator.two_inputs} input(s): use a {fitting}")
     if (operator.keyed or _is_for_keyed_streams(function)) and not keyed:
-        raise TypeError(f"{function!r} works on a keyed stream: give the harness a key_selector")
+        raise TypeError(f"{function!r} needs a keyed stream: pass a key_selector to the harness")
     return operator
 
 
 def _described(descriptor: Any) -> AsyncWaitOperator:
-    """The operator of an `AsyncFunctionDescriptor`, which says how the function is to be called."""
+    """Returns the operator of an `AsyncFunctionDescriptor`."""
     return AsyncWaitOperator(
         descriptor.async_function,
         to_millis(descriptor.timeout),
@@ -91,9 +94,9 @@ def _kind_of(function: Any, kinds: dict[str, tuple[str, _Maker]], kind: str | No
     methods = ", ".join(f"{method}()" for method, _ in kinds.values())
     if found:
         choice = " or ".join(map(repr, found))
-        raise TypeError(f"{function!r} has the methods of several kinds of operators: say kind={choice}")
+        raise TypeError(f"{function!r} has the methods of several kinds of operators: specify kind={choice}")
     if callable(function):
-        raise TypeError(f"{function!r} is a plain callable: say which kind it is ({', '.join(kinds)})")
+        raise TypeError(f"{function!r} is a plain callable: specify its kind ({', '.join(kinds)})")
     raise TypeError(f"{function!r} has none of the methods {methods}")
 
 
@@ -107,5 +110,5 @@ def _is_sink_of_its_own(function: Any) -> bool:
 
 
 def _is_named(function: Any, name: str) -> bool:
-    # The classes themselves are in a layer above, which this one does not import.
+    # The classes themselves are in a higher layer, which this one does not import.
     return any(base.__name__ == name for base in type(function).__mro__)

@@ -149,7 +149,7 @@ def state_file(checkpoint: Path) -> Path:
     ("damage", "reason"),
     [
         (lambda path: path.unlink(), "a file of the checkpoint, is missing"),
-        (lambda path: path.write_bytes(path.read_bytes()[:100]), "was cut off"),
+        (lambda path: path.write_bytes(path.read_bytes()[:100]), "was truncated"),
         (
             lambda path: path.write_bytes(path.read_bytes().replace(b"xxx", b"xyx", 1)),
             "was altered: a checksum is wrong",
@@ -198,7 +198,7 @@ def test_metadata_that_were_cut_off_do_not_hide_the_other_checkpoints(tmp_path):
     result = flint("checkpoints", tmp_path)
     assert result.exit_code == 1
     assert f"{whole}\n" in result.output
-    assert f"{broken}: damaged\n  {metadata} was cut off" in result.output
+    assert f"{broken}: damaged\n  {metadata} was truncated" in result.output
 
 
 def test_a_checkpoint_without_metadata_is_incomplete_which_is_no_error(tmp_path):
@@ -239,10 +239,10 @@ def test_what_is_no_savepoint_is_not_removed(tmp_path):
     for path in (location, location.parent):
         result = flint("savepoint", "-d", path)
         assert result.exit_code == 1
-        assert f"is no savepoint: it is checkpoint 4 of job 'my job' ({JOB})" in result.output
+        assert f"is not a savepoint: it is checkpoint 4 of job 'my job' ({JOB})" in result.output
     result = flint("savepoint", "-d", tmp_path)
     assert result.exit_code == 1
-    assert f"{tmp_path} is no checkpoint, savepoint or directory with checkpoints" in result.output
+    assert f"{tmp_path} is not a checkpoint, a savepoint or a job's checkpoint directory" in result.output
     assert (location / "_metadata").exists()
 
 
@@ -251,7 +251,7 @@ def test_a_damaged_savepoint_is_not_removed(tmp_path):
     (location / "_metadata").write_bytes(b"FLNT")
     result = flint("savepoint", "-d", location)
     assert result.exit_code == 1
-    assert "is not the metadata of a checkpoint, or was cut off" in result.output
+    assert "is not the metadata of a checkpoint, or was truncated" in result.output
     assert location.exists()
 
 
@@ -277,7 +277,7 @@ def test_run_refuses_a_path_with_nothing_to_go_on_from(tmp_path, job):
     result = flint("run", "-s", tmp_path / "nowhere", job)
     assert result.exit_code == 1
     assert result.output == (
-        f"Error: {tmp_path}/nowhere is no checkpoint, savepoint or directory with checkpoints of a job\n"
+        f"Error: {tmp_path}/nowhere is not a checkpoint, a savepoint or a job's checkpoint directory\n"
     )
 
 
@@ -314,7 +314,7 @@ def test_whether_a_checkpoint_is_signed_and_by_whom_is_shown(tmp_path, key_file)
     unsigned = flint("checkpoints", "-k", key_file, location)
     assert unsigned.exit_code == 1
     assert unsigned.output.startswith(f"{location}, unsigned\n")
-    assert f"{location}/_metadata is not signed, and flint.checkpoints.signing-key-file is set" in unsigned.output
+    assert f"{location}/_metadata is not signed, but flint.checkpoints.signing-key-file is set" in unsigned.output
     signed = flint("checkpoints", "--sign", "-k", key_file, location)
     assert (signed.exit_code, signed.output) == (0, f"{location} is signed.\n")
     assert flint("checkpoints", location).output.splitlines()[2].endswith("signed (not verified: no key was given)")

@@ -178,7 +178,10 @@ def test_a_job_that_is_not_one_is_named(start, command):
     masters = [start("clicks by page", "ab12" * 8), start("clicks by user", "cd34" * 8)]
     result = flint(command, "clicks")
     assert result.exit_code == 1
-    assert f"'clicks' may be any of these jobs: 'clicks by page' ({'ab12' * 8}), 'clicks by user' (" in result.output
+    assert (
+        f"'clicks' is ambiguous; it matches these jobs: 'clicks by page' ({'ab12' * 8}), 'clicks by user' ("
+        in result.output
+    )
     result = flint(command, "sales")
     assert result.exit_code == 1
     assert "no running job has an id or a name that begins with 'sales'; there are: 'clicks by page' (" in result.output
@@ -384,7 +387,7 @@ def test_a_driver_that_ends_while_it_is_asked_is_told(directory):
         result = flint("cancel", "gone")
         driver.join()
     assert result.exit_code == 1
-    assert f"the driver of job 'gone' (process {os.getpid()}) has ended before it answered" in result.output
+    assert f"the driver of job 'gone' (process {os.getpid()}) ended before it answered" in result.output
 
 
 def test_a_directory_that_others_may_enter_is_refused(registry, directory):

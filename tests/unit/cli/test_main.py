@@ -113,7 +113,7 @@ def test_what_happens_to_us_is_told_with_our_frames(tmp_path: Path) -> None:
 
 def test_a_program_of_pyflink_is_shown_the_way(tmp_path: Path) -> None:
     lines = report(tmp_path, "import sys; sys.modules['pyflink'] = None\nimport pyflink.datastream")
-    assert lines[-1] == "For a program of PyFlink's: flint run --pyflink"
+    assert lines[-1] == "For a PyFlink program: flint run --pyflink"
 
 
 def test_who_is_on_that_way_is_not_shown_it(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_demo_lists_and_refuses_unknown_names() -> None:
         assert name in listed
     result = flint("demo", "nothing")
     assert result.exit_code == 1
-    assert "there is no demonstration 'nothing'; there are: live_dashboard, " in result.output
+    assert "there is no demonstration 'nothing'; choose one of: live_dashboard, " in result.output
 
 
 def test_demo_gives_the_program_its_arguments(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,14 +118,14 @@ def test_attached_values(job: Path) -> None:
     [
         (["-pyfss", "lib"], "No such option: -pyfss. Did you mean -pyfs?"),
         (["--parallelsim", "2"], "Did you mean --parallelism?"),
-        (["-c", "org.example.Main"], "programs here are Python: name one with -py FILE or -pym MODULE"),
+        (["-c", "org.example.Main"], "programs are written in Python: name one with -py FILE or -pym MODULE"),
         (["-d"], "start it in the background"),
-        (["-m", "host:8081"], "say where to run with -D spark.master=URL"),
-        (["-t", "yarn-session"], "'yarn-session' is a cluster of Flink"),
-        (["-C", "file:///x.jar"], "jars for Spark go into -D spark.jars"),
+        (["-m", "host:8081"], "select the cluster with -D spark.master=URL"),
+        (["-t", "yarn-session"], "'yarn-session' is a Flink cluster"),
+        (["-C", "file:///x.jar"], "set jars for Spark with -D spark.jars"),
         (["-pyclientexec", "/nowhere/python"], "there is no program '/nowhere/python'"),
         (["-pyclientexec", "/bin/sh"], "-m flintstream run"),
-        (["-rm", "CLAIM"], "a job never owns what it is restored from"),
+        (["-rm", "CLAIM"], "a job never owns the savepoint it is restored from"),
         (["--claimMode", "mine"], "must be NO_CLAIM, got 'mine'"),
         (["-py", "job.py", "-pym", "job"], "does not exist"),
     ],
@@ -139,7 +139,7 @@ def test_what_is_not_there_is_told(job: Path, arguments: list[str], message: str
 def test_a_value_that_is_missing_is_told(job: Path) -> None:
     for option in ("-p", "-pyfs", "-D"):
         assert f"Option '{option}' requires an argument" in flint("run", option).output
-    assert "/nowhere is no checkpoint" in flint("run", "-s/nowhere", job).output
+    assert "/nowhere is not a checkpoint" in flint("run", "-s/nowhere", job).output
 
 
 def test_what_changes_nothing_is_accepted(job: Path) -> None:

@@ -38,7 +38,7 @@ def test_getters_convert_what_setters_kept() -> None:
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda c: c.get_integer("k", 1), "'yes' of 'k': expected a whole number"),
+        (lambda c: c.get_integer("k", 1), "'yes' of 'k': expected an integer"),
         (lambda c: c.get_boolean("k", True), "'yes' of 'k': expected 'true' or 'false'"),
         (lambda c: c.get_float("k", 1.0), "expected a number"),
         (lambda c: c.get_duration("k", None), "expected a duration"),

@@ -104,7 +104,7 @@ def test_bad_values_are_found_before_anything_runs(key: str, value: str) -> None
         ),
         (
             {"heartbeat.interval": "8 s", "heartbeat.timeout": "8 s"},
-            "half of heartbeat.timeout ('8 s'): slots that answer",
+            "half of heartbeat.timeout ('8 s'): otherwise responsive slots",
         ),
     ],
 )

@@ -270,7 +270,7 @@ def test_rows_keep_their_kind_and_old_values_stay_as_they_are():
     ("new", "value", "message"),
     [
         (INT, "a", "'a' .* Integer"),
-        (Types.FLOAT(), 0.1, "0.1 .* Float: as such it would become 0.1000"),
+        (Types.FLOAT(), 0.1, "0.1 .* Float: it would become 0.1000"),
         (Types.SQL_TIME(), datetime.time(1, 2, 3, 4), "would become datetime.time"),
         (row(a=INT), Row(a=1, b=2), "would become Row"),
         (Types.LIST(Types.FLOAT()), [0.5, 0.1], "would become"),

@@ -223,7 +223,7 @@ def test_a_value_has_the_bytes_of_what_it_is_converted_to():
         (Types.BYTE(), 128, r"128 \(int\) is not a value of the declared type Byte: it holds -128 to 127"),
         (Types.STRING(), 5, r"5 \(int\) is not a value of the declared type String"),
         (Types.TUPLE([Types.STRING(), Types.INT()]), ("a", "b"), r"'b' \(str\) is not .* Integer"),
-        (Types.TUPLE([Types.STRING()]), ("a", "b"), "it has 1 fields, the value has 2"),
+        (Types.TUPLE([Types.STRING()]), ("a", "b"), "it has 1 fields, but the value has 2"),
         (Types.LIST(Types.INT()), {1}, "it holds lists"),
         (Types.MAP(Types.INT(), Types.INT()), [1], "it holds dicts"),
         (Types.ROW_NAMED(["a"], [Types.INT()]), Row(b=1), "it lacks the field 'a'"),

@@ -116,13 +116,13 @@ REFUSED = [
         "time zone",  # PyFlink drops the zone silently
     ),
     (Types.INSTANT(), 5, "5"),
-    (TUPLE, (1,), "2 fields, the value has 1"),  # PyFlink's worker dies of a segmentation fault
-    (TUPLE, (1, "a", 2), "2 fields, the value has 3"),  # PyFlink drops the third silently
+    (TUPLE, (1,), "2 fields, but the value has 1"),  # PyFlink's worker dies of a segmentation fault
+    (TUPLE, (1, "a", 2), "2 fields, but the value has 3"),  # PyFlink drops the third silently
     (TUPLE, (None, None), "Integer"),
     (TUPLE, "ab", "tuples"),
     (ROW, Row(x=1, y="a"), "lacks the field 'f0', 'f1'"),
-    (ROW, Row(1), "2 fields, the value has 1"),
-    (ROW, (1, "a", 2), "2 fields, the value has 3"),
+    (ROW, Row(1), "2 fields, but the value has 1"),
+    (ROW, (1, "a", 2), "2 fields, but the value has 3"),
     (ROW, 5, "rows"),
     (NAMED, {"a": 1, "c": 2}, "no field 'c'"),
     (Types.LIST(Types.INT()), {1, 2}, "lists"),

@@ -124,14 +124,14 @@ def test_messages() -> None:
     assert to_bytes.serialize(ORDERS[0]) == message
     with pytest.raises(ValueError, match="cannot read the Avro message"):
         to_row.deserialize(message[:3])
-    with pytest.raises(ValueError, match="has 1 fields, and the record order has 5"):
+    with pytest.raises(ValueError, match="has 1 fields, but the record order has 5"):
         to_bytes.serialize(Row(1))
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not fit the Avro schema"):
         content(AvroBulkWriters.for_generic_record(SCHEMA), [{**ORDERS[0], "id": "one"}])
-    with pytest.raises(ValueError, match="for_generic_record: this is no Avro schema"):
+    with pytest.raises(ValueError, match="for_generic_record: invalid Avro schema"):
         AvroBulkWriters.for_generic_record(AvroSchema({"type": "nothing"}))
     with pytest.raises(NotImplementedError, match="record_class='a.B'"):
         AvroRowSerializationSchema(record_class="a.B")

@@ -109,7 +109,7 @@ def test_headers(tmp_path: Path) -> None:
     both = people().set_use_header().set_skip_first_data_row()
     assert plain(read_all(csv_source(path, both))) == [(2, "b")]
     assert read_all(csv_source(path, both, "id,name")) == []
-    with pytest.raises(SourceError, match=r"the header is \['key', 'name'\], the schema's columns are \['id'"):
+    with pytest.raises(SourceError, match=r"the header is \['key', 'name'\], but the schema's columns are \['id'"):
         read_all(csv_source(path, strict, "key,name\n1,a\n"))
 
 
@@ -136,12 +136,12 @@ def test_without_quotes_large_files_are_split(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("1,a\nx,b\n", r"a\.csv, byte 4: cannot read the record: column 'id': 'x' is no whole number"),
+        ("1,a\nx,b\n", r"a\.csv, byte 4: cannot read the record: column 'id': 'x' is not an integer"),
         ("1,a\n3000000000,b\n", r"byte 4.*not between -2147483648 and 2147483647"),
         ("1,a\n2\n", r"byte 4.*it has 1 fields, not 2 \(id, name\)"),
         ("1,a\n2,b,c\n", r"byte 4.*it has 3 fields, not 2"),
         ("1,a\n\n", r"byte 4.*it has 1 fields, not 2"),
-        ('1,a\n2,"open\n', r"byte 4: the record is no CSV: unexpected end of data"),
+        ('1,a\n2,"open\n', r"byte 4: invalid CSV record: unexpected end of data"),
         ('1,"a"\n2,b\nx,"c\n"\n', r"byte 10: cannot read the record: column 'id'"),
     ],
 )
@@ -168,7 +168,7 @@ def test_the_builder() -> None:
     assert more.clear_columns().size() == 0
     with pytest.raises(ValueError, match="Column separator must be a single char, got ::"):
         people().set_column_separator("::")
-    with pytest.raises(TypeError, match=r"column 'n': .* is no type"):
+    with pytest.raises(TypeError, match=r"column 'n': .* is not a type"):
         people().add_number_column("n", int)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="cannot be read from text"):
         people().add_number_column("n", Types.MAP(Types.STRING(), Types.INT())).build()
@@ -247,7 +247,7 @@ def test_nested_rows_and_quotes_in_messages(kind: Any, value: Any, text: str) ->
 
 def test_a_nested_row_with_too_few_fields() -> None:
     row_type = Types.ROW([Types.ROW([Types.INT(), Types.INT()])])
-    with pytest.raises(ValueError, match=r"column 'f0': '1' has 1 parts, and RowTypeInfo.* has 2 fields"):
+    with pytest.raises(ValueError, match=r"column 'f0': '1' has 1 parts, but RowTypeInfo.* has 2 fields"):
         CsvRowDeserializationSchema.Builder(row_type).build().deserialize(b"1")
 
 

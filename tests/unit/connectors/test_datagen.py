@@ -110,13 +110,13 @@ def test_a_bounded_source_with_a_rate_ends() -> None:
     ("make", "message"),
     [
         (lambda: DataGeneratorSource(5, 1), "callable"),
-        (lambda: DataGeneratorSource(str, -1), "count must be 0 or more"),
-        (lambda: DataGeneratorSource(str, 1.5), "count must be a whole number"),
+        (lambda: DataGeneratorSource(str, -1), "count must be at least 0"),
+        (lambda: DataGeneratorSource(str, 1.5), "count must be an integer"),
         (lambda: DataGeneratorSource(str, 1, 100), "RateLimiterStrategy"),
         (lambda: DataGeneratorSource(str, 1, type_info=str), "must be a type"),
-        (lambda: RateLimiterStrategy.per_second(0), "above 0"),
+        (lambda: RateLimiterStrategy.per_second(0), "greater than 0"),
         (lambda: RateLimiterStrategy.per_second("x"), "expected a number"),
-        (lambda: RateLimiterStrategy.per_checkpoint(5), "not available yet"),
+        (lambda: RateLimiterStrategy.per_checkpoint(5), "not supported yet"),
     ],
 )
 def test_bad_arguments(make: Any, message: str) -> None:

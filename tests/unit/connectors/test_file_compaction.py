@@ -480,7 +480,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 def test_a_failing_compactor_fails_the_job_and_leaves_the_files(tmp_path: Path) -> None:
     subtask = single(row_sink(tmp_path, after(9), compactor=IdenticalFileCompactor()))
-    with pytest.raises(UserCodeError, match="IdenticalFileCompactor: it is for single files, and got 2"), subtask:
+    with pytest.raises(UserCodeError, match="IdenticalFileCompactor: expected a single file, got 2"), subtask:
         for checkpoint in (1, 2):
             subtask.process_elements([f"{checkpoint}"])
             kept = subtask.checkpoint(checkpoint)

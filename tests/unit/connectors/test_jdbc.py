@@ -166,11 +166,14 @@ def test_parameters_of_a_url_go_to_the_driver_and_options_come_before_them() -> 
         ("postgresql://h/shop", "'postgresql://h/shop': expected one that starts with jdbc:postgresql:"),
         ("jdbc:oracle:thin:@h", "'jdbc:oracle:thin:@h': expected one that starts with"),
         ("jdbc:postgresql://h:x/shop", "the port must be a number, got 'x'"),
-        ("jdbc:postgresql://h/shop?password=p&color=red", "shop': parameter 'color' is not supported; known are App"),
+        (
+            "jdbc:postgresql://h/shop?password=p&color=red",
+            "shop': parameter 'color' is not supported; supported are App",
+        ),
         ("jdbc:postgresql://h/shop?connectTimeout=soon", "parameter connectTimeout must be a number, got 'soon'"),
         ("jdbc:mysql://one,two/shop", "expected one host"),
         ("jdbc:sqlite:", "name a file"),
-        ("jdbc:sqlite::memory:", "would end with its slot: name a file"),
+        ("jdbc:sqlite::memory:", "would be lost with its slot: name a file"),
         ("jdbc:sqlite:a.db?cache=shared", "parameters of SQLite are not supported"),
     ],
 )
@@ -224,11 +227,11 @@ def test_a_password_is_not_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: JdbcConnectionOptions.JdbcConnectionOptionsBuilder().build(), "no URL is given"),
-        (lambda: execution(size=-1), "with_batch_size: size must be 0 or more, got -1"),
-        (lambda: execution(interval=-1), "with_batch_interval_ms: interval_ms must be 0 or more, got -1"),
-        (lambda: execution(retries=-1), "with_max_retries: max_retries must be 0 or more, got -1"),
-        (lambda: JdbcExactlyOnceOptions.builder().with_max_commit_attempts(0), "attempts must be 1 or more, got 0"),
+        (lambda: JdbcConnectionOptions.JdbcConnectionOptionsBuilder().build(), "the URL is missing"),
+        (lambda: execution(size=-1), "with_batch_size: size must be at least 0, got -1"),
+        (lambda: execution(interval=-1), "with_batch_interval_ms: interval_ms must be at least 0, got -1"),
+        (lambda: execution(retries=-1), "with_max_retries: max_retries must be at least 0, got -1"),
+        (lambda: JdbcExactlyOnceOptions.builder().with_max_commit_attempts(0), "attempts must be at least 1, got 0"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(build: Any, message: str) -> None:
@@ -238,12 +241,12 @@ def test_options_that_make_no_sense_are_refused(build: Any, message: str) -> Non
 
 def test_a_time_out_of_transactions_is_refused_with_the_reason() -> None:
     JdbcExactlyOnceOptions.builder().with_transaction_per_connection(True).with_timeout_sec(None).build()
-    with pytest.raises(NotImplementedError, match=r"with_timeout_sec\(5\): PostgreSQL has no time-out"):
+    with pytest.raises(NotImplementedError, match=r"with_timeout_sec\(5\): PostgreSQL has no timeout"):
         JdbcExactlyOnceOptions.builder().with_timeout_sec(5)
 
 
 def test_exactly_once_is_for_postgresql_and_without_retries(shop: Shop) -> None:
-    with pytest.raises(NotImplementedError, match="PostgreSQL only, not for SQLite file .*shop.db"):
+    with pytest.raises(NotImplementedError, match="PostgreSQL only, not SQLite file .*shop.db"):
         JdbcSink.exactly_once_sink(INSERT, PAIR, shop.options)
     with pytest.raises(ValueError, match="max_retries must be 0, got 3"):
         defaults = JdbcExecutionOptions.defaults()
@@ -256,11 +259,11 @@ def test_exactly_once_is_for_postgresql_and_without_retries(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("type_info", "message"),
     [
-        (Types.ROW([Types.STRING()]), r"VALUES \(\?, \?\)' has 2 question marks, the type .* has 1 fields"),
-        (Types.STRING(), "has 2 question marks, the type String has 1 fields"),
+        (Types.ROW([Types.STRING()]), r"VALUES \(\?, \?\)' has 2 placeholders, but the type .* has 1 fields"),
+        (Types.STRING(), "has 2 placeholders, but the type String has 1 fields"),
         (
             Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.MAP(Types.STRING(), Types.INT())]),
-            "field 'n' has the type MapTypeInfo.*, which no column holds",
+            "field 'n' has the type MapTypeInfo.*, which no column supports",
         ),
         (Types.TUPLE([Types.LIST(Types.INT()), Types.INT()]), "field 'f0' has the type ListTypeInfo.*has no arrays"),
     ],

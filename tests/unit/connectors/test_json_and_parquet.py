@@ -66,7 +66,7 @@ def test_json_lines_are_rows_where_a_type_is_given(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ('{"id": 1', r"a, byte 10: cannot read the line '\{\"id\": 1': Expecting"),
-        ('{"id": "x"}', "byte 10.*field 'id': 'x' is no whole number"),
+        ('{"id": "x"}', "byte 10.*field 'id': 'x' is not an integer"),
         ('{"more": {"x": []}}', "byte 10.*field 'more': field 'x'"),
         ("[1]", "byte 10.*expected an object with the fields id, name"),
     ],
@@ -115,7 +115,7 @@ def test_json_schema() -> None:
     day, data = datetime.date(2024, 5, 1), b"ab"
     message = b'{"id": 1, "price": 1.10, "day": "2024-05-01", "data": "YWI=", "ok": true, "list": ["a", null]}'
     assert schema.deserialize(message) == Row(id=1, price=Decimal("1.1"), day=day, data=data, ok=True, list=["a", None])
-    with pytest.raises(ValueError, match="has no type"):
+    with pytest.raises(ValueError, match="is not supported"):
         JsonRowDeserializationSchema.builder().json_schema('{"type": "object", "properties": {"x": {}}}')
 
 
@@ -169,7 +169,7 @@ def test_parquet_rows_and_columns(parquet_file: Path) -> None:
     upper = Types.ROW_NAMED(["ID"], [Types.INT()])
     insensitive = ParquetColumnarRowInputFormat(upper, batch_size=2, is_case_sensitive=False)
     assert read_all(parquet_source(parquet_file, insensitive))[1] == Row(ID=1)
-    with pytest.raises(SourceError, match=r"there is no column ID; there are id, name, at"):
+    with pytest.raises(SourceError, match=r"no such column: ID; the file has id, name, at"):
         read_all(parquet_source(parquet_file, ParquetColumnarRowInputFormat(upper)))
 
 
@@ -192,5 +192,5 @@ def test_parquet_timestamps_with_a_zone(tmp_path: Path) -> None:
 
 
 def test_names_that_are_not_available_yet() -> None:
-    with pytest.raises(NotImplementedError, match="not available yet"):
+    with pytest.raises(NotImplementedError, match="not supported yet"):
         orc.OrcBulkWriters.for_row_type(None)

@@ -130,10 +130,10 @@ def test_records_of_all_kinds_with_an_arrow_schema() -> None:
     ("record", "named"),
     [
         ({"id": "x"}, "column 'id'"),
-        ({"id": 1.5}, "1.5 is no whole number"),
+        ({"id": 1.5}, "1.5 is not an integer"),
         ({"id": None}, "column 'id' cannot be null"),
-        ({"idd": 1}, "there is no column 'idd'; there are id"),
-        ((1, 2), "it has 2 fields, and there are 1 columns"),
+        ({"idd": 1}, "no such column: 'idd'; the columns are id"),
+        ((1, 2), "it has 2 fields, but there are 1 columns"),
         (5, "a record must be a dict, a Row, a tuple or a dataclass, got int"),
     ],
     ids=str,
@@ -208,7 +208,10 @@ def test_what_is_refused() -> None:
     row_type = Types.ROW([Types.INT()])
     for call, named in (
         (lambda: ParquetBulkWriters.for_row_type(None), "row_type must be made by DataTypes.ROW or Types.ROW_NAMED"),
-        (lambda: ParquetBulkWriters.for_row_type(Types.ROW([Types.PICKLED_BYTE_ARRAY()])), "cannot be a column"),
+        (
+            lambda: ParquetBulkWriters.for_row_type(Types.ROW([Types.PICKLED_BYTE_ARRAY()])),
+            "cannot be stored in a column",
+        ),
         (lambda: ParquetBulkWriters.for_arrow_schema({"id": "int"}), "expected a pyarrow.Schema"),
         (lambda: ParquetBulkWriters.for_arrow_schema(pa.schema([]), compression="zip"), "unknown compression 'zip'"),
         (
@@ -221,13 +224,13 @@ def test_what_is_refused() -> None:
             lambda: AvroParquetWriters.for_generic_record(
                 AvroSchema({"type": "record", "fields": [{"name": "x", "type": ["int", "string"]}]})
             ),
-            "field 'x': a union can be of one type and null only",
+            "field 'x': only unions of one type and null are supported",
         ),
         (
             lambda: AvroParquetWriters.for_generic_record(
                 AvroSchema({"type": "record", "fields": [{"name": "x", "type": "Other"}]})
             ),
-            "the Avro type 'Other' cannot be a column",
+            "the Avro type 'Other' cannot be stored in a column",
         ),
     ):
         with pytest.raises((TypeError, ValueError), match=named):

@@ -110,14 +110,14 @@ def test_errors_name_the_split_and_the_position() -> None:
             yield 1, "a"
             raise KeyError("gone")
 
-    with pytest.raises(SourceError, match=r"Broken.read of split 'abc', behind position 1, failed: KeyError\('gone'\)"):
+    with pytest.raises(SourceError, match=r"Broken.read of split 'abc', after position 1, failed: KeyError\('gone'\)"):
         read_all(Broken())
 
     class NoTuple(Letters):
         def read(self, split: str, position: Any) -> Iterator[Any]:
             yield "a"
 
-    with pytest.raises(SourceError, match=r"split 'abc', behind position None, yielded 'a': expected"):
+    with pytest.raises(SourceError, match=r"split 'abc', after position None, yielded 'a': expected"):
         read_all(NoTuple())
 
     class NoSplits(Letters):
@@ -131,7 +131,7 @@ def test_errors_name_the_split_and_the_position() -> None:
         def splits(self, parallelism: int) -> list[str]:
             return ["a", "a"]
 
-    with pytest.raises(SourceError, match="gave two splits 'a'"):
+    with pytest.raises(SourceError, match="returned two splits 'a'"):
         splits_of(Twice())
 
 

@@ -255,7 +255,7 @@ def test_a_compressed_file_that_is_cut_off_is_named(tmp_path, extension, module)
     # Random, so that a part of the file is not the whole of it.
     whole = module.compress("\n".join(str(random.random()) for _ in range(20_000)).encode())
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(SourceError, match=f"{path} is cut off"):
+    with pytest.raises(SourceError, match=f"{path} is truncated"):
         read_all(text_source(path))
 
 

@@ -260,7 +260,7 @@ def test_bad_arguments() -> None:
     for options, named in (
         ({"committer": "x"}, "committer must be a CheckpointCommitter"),
         ({"serializer": "x"}, "serializer must be a TypeSerializer or one of Types"),
-        ({"job_id": ""}, "job_id must be a text"),
+        ({"job_id": ""}, "job_id must be a non-empty string"),
     ):
 
         class Sink(GenericWriteAheadSink):

@@ -118,7 +118,7 @@ def test_what_is_no_function_for_two(connected: ConnectedStreams, method: str) -
 
 
 def test_a_keyed_function_needs_keys(connected: ConnectedStreams) -> None:
-    with pytest.raises(TypeError, match="WithKeys is a KeyedCoProcessFunction, and the streams have no keys"):
+    with pytest.raises(TypeError, match="WithKeys is a KeyedCoProcessFunction, but the streams are not keyed"):
         connected.process(WithKeys())
 
 

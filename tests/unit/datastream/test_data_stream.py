@@ -117,7 +117,7 @@ def test_what_is_no_function(numbers: DataStream, method: str, func: Any) -> Non
 
 
 def test_a_class_in_place_of_an_instance(numbers: DataStream) -> None:
-    with pytest.raises(TypeError, match=r"map: give an instance, Double\(\), not the class"):
+    with pytest.raises(TypeError, match=r"map: pass an instance, Double\(\), not the class"):
         numbers.map(Double)
 
 
@@ -129,7 +129,7 @@ def test_process(numbers: DataStream) -> None:
 
 
 def test_process_refuses_other_functions(numbers: DataStream) -> None:
-    with pytest.raises(TypeError, match="KeyedPass is a KeyedProcessFunction, and this stream has no keys"):
+    with pytest.raises(TypeError, match="KeyedPass is a KeyedProcessFunction, but this stream is not keyed"):
         numbers.process(KeyedPass())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="process: expected a ProcessFunction"):
         numbers.process(lambda value, ctx: [value])  # type: ignore[arg-type]
@@ -150,7 +150,7 @@ def test_project_refuses(pairs: DataStream, indexes: Any) -> None:
 
 
 def test_project_needs_tuples(numbers: DataStream) -> None:
-    with pytest.raises(InvalidProgramException, match="project: only a stream of declared tuples"):
+    with pytest.raises(InvalidProgramException, match="project: only a stream declared as tuples"):
         numbers.project(0)
 
 
@@ -271,7 +271,7 @@ def test_a_collection_is_not_parallel(numbers: DataStream) -> None:
 
 
 def test_what_is_no_operator_has_no_settings(numbers: DataStream) -> None:
-    with pytest.raises(InvalidProgramException, match=r"name\(\) is for operators.*partitioning \(rebalance\)"):
+    with pytest.raises(InvalidProgramException, match=r"name\(\) applies to operators.*partitioning \(rebalance\)"):
         numbers.rebalance().name("x")
     with pytest.raises(InvalidProgramException, match="is a union"):
         numbers.union(numbers).set_parallelism(2)
@@ -305,7 +305,7 @@ def test_side_outputs(env: StreamExecutionEnvironment, numbers: DataStream) -> N
     assert [edge.side_tag for edge in graph.edges] == [None, "late"]
     with pytest.raises(TypeError, match="get_side_output: expected an OutputTag, got 'late'"):
         main.get_side_output("late")  # type: ignore[arg-type]
-    with pytest.raises(InvalidProgramException, match=r"get_side_output\(\) is for operators"):
+    with pytest.raises(InvalidProgramException, match=r"get_side_output\(\) applies to operators"):
         numbers.rebalance().get_side_output(OutputTag("late"))
 
 
@@ -357,7 +357,7 @@ def test_sink_to(numbers: DataStream) -> None:
 
 
 def test_not_yet(numbers: DataStream) -> None:
-    with pytest.raises(NotImplementedError, match="cached streams are not part of this version"):
+    with pytest.raises(NotImplementedError, match="cached streams are not supported in this version"):
         numbers.cache()
 
 

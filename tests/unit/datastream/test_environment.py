@@ -348,7 +348,7 @@ def test_automatic_is_batch_when_all_sources_end(env: StreamExecutionEnvironment
     assert not env._is_batch(both)
     env.configure(Configuration.from_dict({"execution.runtime-mode": "batch"}))
     assert env._is_batch(bounded)
-    with pytest.raises(InvalidProgramException, match="these do not: 'Source: Custom Source'"):
+    with pytest.raises(InvalidProgramException, match="these are unbounded: 'Source: Custom Source'"):
         env._is_batch(both)
     env.configure(Configuration.from_dict({"execution.runtime-mode": "fast"}))
     with pytest.raises(ValueError, match=r"'execution\.runtime-mode' must be one of .* got 'fast'"):

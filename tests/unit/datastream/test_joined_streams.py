@@ -412,9 +412,11 @@ class TestRefused:
             left.co_group(right).where(first).equal_to("a")
         with pytest.raises(TypeError, match="where: key_type must be one of Types.*got 'x'"):
             left.join(right).where(first, "x")
-        with pytest.raises(InvalidProgramException, match="equal_to: the keys of both streams must have one type"):
+        with pytest.raises(InvalidProgramException, match="equal_to: the keys of both streams must have the same type"):
             left.join(right).where(first, Types.STRING()).equal_to(first, Types.LONG())
-        with pytest.raises(InvalidProgramException, match="interval_join: the keys of both streams must have one type"):
+        with pytest.raises(
+            InvalidProgramException, match="interval_join: the keys of both streams must have the same type"
+        ):
             left.key_by(first, Types.STRING()).interval_join(right.key_by(first, Types.LONG()))
 
     def test_windows(self, env: StreamExecutionEnvironment) -> None:
@@ -423,7 +425,7 @@ class TestRefused:
             left.join(right).where(first).equal_to(first).window(10)
         with pytest.raises(TypeError, match="trigger: expected a Trigger, got 1"):
             joined(env).trigger(1)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="cannot"):
+        with pytest.raises(TypeError, match="does not support"):
             joined(env, EventTimeSessionWindows.with_gap(TEN)).trigger(NeverTrigger())
         with pytest.raises(TypeError, match="evictor: expected an Evictor, got 1"):
             grouped(env).evictor(1)  # type: ignore[arg-type]
@@ -452,7 +454,7 @@ class TestRefused:
         for refused in (5, Flat()):
             with pytest.raises(TypeError, match="apply: expected a CoGroupFunction or a plain function"):
                 grouped(env).apply(refused)
-        with pytest.raises(TypeError, match="apply: give an instance, Flat()"):
+        with pytest.raises(TypeError, match="apply: pass an instance, Flat()"):
             joined(env).apply(Flat)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="apply: .*is a generator: use a FlatJoinFunction"):
             joined(env).apply(generator)
@@ -464,7 +466,7 @@ class TestRefused:
     def test_bounds(self, env: StreamExecutionEnvironment) -> None:
         with pytest.raises(ValueError, match="between: lower_bound must not be greater than upper_bound, got 2 and 1"):
             interval(env).between(2, 1)
-        with pytest.raises(TypeError, match="between: upper_bound: 1.5 is no length of time"):
+        with pytest.raises(TypeError, match="between: upper_bound: 1.5 is not a length of time"):
             interval(env).between(0, 1.5)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="between: lower_bound: None"):
             interval(env).between(None, 1)  # type: ignore[arg-type]

@@ -126,7 +126,7 @@ def test_no_custom_partitioning(keyed: KeyedStream) -> None:
     ],
 )
 def test_a_keyed_stream_is_no_operator(keyed: KeyedStream, method: str, arguments: Any) -> None:
-    with pytest.raises(InvalidProgramException, match=rf"{method}\(\) is for operators"):
+    with pytest.raises(InvalidProgramException, match=rf"{method}\(\) applies to operators"):
         getattr(keyed, method)(*arguments)
 
 

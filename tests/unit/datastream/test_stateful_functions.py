@@ -120,7 +120,7 @@ class TestFlatMap:
             yield value
 
         with (
-            pytest.raises(UserCodeError, match="with_state: the function must give a pair"),
+            pytest.raises(UserCodeError, match="with_state: the function must return a pair"),
             harness(FlatMapWithState, wrong) as operator,
         ):
             operator.process_element("a")
@@ -143,7 +143,7 @@ class TestFilter:
 def test_what_is_no_pair_is_refused(kind: Any, given_back: Any) -> None:
     with (
         pytest.raises(
-            UserCodeError, match="with_state: the function must give a pair of the result and the new"
+            UserCodeError, match="with_state: the function must return a pair of the result and the new"
         ) as caught,
         harness(kind, lambda value, state: given_back) as operator,
     ):

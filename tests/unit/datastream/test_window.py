@@ -120,7 +120,7 @@ def test_sessions() -> None:
     assert fixed.assign_windows("a", 10, context) == [TimeWindow(10, 15)]
     dynamic = EventTimeSessionWindows.with_dynamic_gap(Gap())
     assert dynamic.assign_windows(7, 10, context) == [TimeWindow(10, 17)]
-    with pytest.raises(ValueError, match="a session gap must be an integer above 0, got 0"):
+    with pytest.raises(ValueError, match="a session gap must be an integer greater than 0, got 0"):
         dynamic.assign_windows(0, 10, context)
 
 
@@ -223,7 +223,7 @@ class TestShortForms:
         env = StreamExecutionEnvironment.get_execution_environment()
         assert env.get_stream_time_characteristic() is TimeCharacteristic.EventTime
         if characteristic is TimeCharacteristic.IngestionTime:
-            with pytest.raises(NotImplementedError, match="set_stream_time_characteristic: sources do not stamp"):
+            with pytest.raises(NotImplementedError, match="set_stream_time_characteristic: ingestion time is not"):
                 env.set_stream_time_characteristic(characteristic)
             return
         if characteristic is not None:

@@ -60,7 +60,7 @@ def test_each_slot_sharing_group_has_slots_of_its_own_in_order_of_appearance() -
     assert graph.slots_count == 5
     assert [graph.slot(1, subtask) for subtask in range(3)] == [2, 3, 4]
     assert graph.slot(2, 0) == 0
-    with pytest.raises(IndexError, match="'N' has 1 subtasks, there is no subtask 1"):
+    with pytest.raises(IndexError, match="'N' has 1 subtasks and no subtask 1"):
         graph.slot(2, 1)
 
 

@@ -88,6 +88,6 @@ def test_each_source_of_a_sink_counts_by_itself() -> None:
     numbers(env).union(env.add_source(Forgetful(), "function", Types.LONG())).print().name("out")
     assert guarantees_text(env.generate_stream_graph(), True) == (
         "Guarantees if something fails:\n"
-        "  'Source: numbers' → 'Sink: out': at least once (the sink writes at once)\n"
-        "  'Source: function' → 'Sink: out': at most once (the source cannot be read again)\n"
+        "  'Source: numbers' → 'Sink: out': at least once (the sink writes immediately)\n"
+        "  'Source: function' → 'Sink: out': at most once (the source cannot be replayed)\n"
     )

@@ -183,7 +183,7 @@ def test_a_stop_that_cannot_be_noted_is_undecided(driven, tmp_path, monkeypatch)
 def test_a_drained_job_whose_savepoint_fails_has_failed(driven, tmp_path):
     driven.job.pool.broken[TakeSnapshot] = Fault("Count", 0, None, "…", "cannot be pickled")
     request = driven.ask(tmp_path, stop=True, drain=True)
-    with pytest.raises(JobFailed, match="the job was drained, and its savepoint has failed: .*cannot be pickled"):
+    with pytest.raises(JobFailed, match="the job was drained, but its savepoint failed: .*cannot be pickled"):
         driven.driver.tend()
     assert driven.done == ["drain", "snapshot", "checkpoint_aborted"]
     assert "cannot be pickled" in str(request.result.exception(0))

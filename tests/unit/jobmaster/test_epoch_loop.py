@@ -91,7 +91,7 @@ def test_a_source_that_wants_an_epoch_gets_one():
 
 def test_a_slot_that_has_not_seen_a_level_fails_the_job():
     loop = Loop(report(levels=frozenset()))
-    with pytest.raises(JobFailed, match="epoch 1: slot 0 has not seen level 0"):
+    with pytest.raises(JobFailed, match="epoch 1: level 0 did not reach slot 0"):
         loop.run_to_end()
 
 
@@ -99,7 +99,9 @@ def test_the_end_of_the_sources_must_reach_every_vertex():
     graph = execution_graph(sink(op(key_by(source()), "Count")))
     vertices = [VertexReport(0, 0, 1, 0, True), VertexReport(1, 0, 1, 0, False)]
     loop = Loop(report(levels=frozenset({0, 1}), vertices=vertices), graph=graph)
-    with pytest.raises(JobFailed, match="epoch 1: the sources have ended, and their end has not reached 'Count"):
+    with pytest.raises(
+        JobFailed, match="epoch 1: the sources have ended, but the end of the input did not reach 'Count"
+    ):
         loop.run_to_end()
 
 

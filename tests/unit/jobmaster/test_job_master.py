@@ -211,7 +211,7 @@ def test_what_no_restart_can_mend_ends_the_job(monkeypatch):
     master = make_master(restart_strategy__type="fixed-delay", **{"restart-strategy.fixed-delay.attempts": "100"})
 
     def damaged() -> None:
-        raise CorruptCheckpointError("chk-3/_metadata was cut off")
+        raise CorruptCheckpointError("chk-3/_metadata was truncated")
 
     play(master, monkeypatch, damaged)
     assert master.status is JobStatus.FAILED

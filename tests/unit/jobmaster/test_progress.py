@@ -159,7 +159,7 @@ class TestNumbers:
 
     def test_a_restart_names_the_operator(self, caplog: pytest.LogCaptureFixture) -> None:
         Progress("shop", False).restarts(2, Fault("Parse", 0, None, "…", "ValueError: x"), 1.5)
-        assert "job 'shop' has failed, restart 2 in 1.5 s: operator 'Parse': ValueError: x" in caplog.text
+        assert "job 'shop' failed, restart 2 in 1.5 s: operator 'Parse': ValueError: x" in caplog.text
 
     def test_what_leaves_is_what_sinks_take_in(self) -> None:
         """Not what comes into the tasks in which they are, nor what goes from task to task."""

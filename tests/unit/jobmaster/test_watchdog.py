@@ -110,7 +110,7 @@ class TestReports:
         played.activities = {0: IDLE}
         with played.watchdog.waiting("looking for splits"):
             played.later(60)
-        assert "looking for splits has taken 60 s so far: no slot is at work" in caplog.text
+        assert "looking for splits has taken 60 s so far: no slot is busy" in caplog.text
         assert "played.later(60)" in caplog.text
 
     def test_work_within_work_is_one(self, make, caplog):
@@ -132,7 +132,7 @@ class TestCheckpointsThatCannotBegin:
         assert (fault.operator, fault.subtask) == ("Slow", 0)
         assert "line 7, in map" in fault.traceback
         assert fault.summary.startswith(
-            "a checkpoint could not begin for 60 s, since epoch 3 has not ended, and no more"
+            "a checkpoint could not start for 60 s, since epoch 3 has not ended, and no more"
         )
 
     def test_count_towards_the_tolerated_failures(self, make, caplog):
@@ -140,7 +140,7 @@ class TestCheckpointsThatCannotBegin:
         with played.watchdog.waiting("epoch 3"):
             played.later(70)
             assert played.faults == []
-            assert "a checkpoint could not begin for 60 s" in caplog.text
+            assert "a checkpoint could not start for 60 s" in caplog.text
             played.later(69)
             assert played.faults == []
             played.later(1)

@@ -270,7 +270,7 @@ class TestTimeOut:
         assert function.cancelled == [1]
 
     def test_unless_it_says_otherwise_the_job_fails(self) -> None:
-        with pytest.raises(UserCodeError, match="async_invoke\\(\\) has timed out for the record 1") as caught:
+        with pytest.raises(UserCodeError, match="async_invoke\\(\\) timed out for the record 1") as caught:
             run(Scripted(forever), [1], timeout=10)
         assert caught.value.fault.record == "1"
 
@@ -320,7 +320,7 @@ class TestTimeOut:
             def timeout(self, value: Any) -> Any:
                 return None
 
-        with pytest.raises(UserCodeError, match="AsyncFunction cannot be none: Wrong.timeout\\(\\) gave None"):
+        with pytest.raises(UserCodeError, match="AsyncFunction cannot be none: Wrong.timeout\\(\\) returned None"):
             run(Wrong(forever), [1], timeout=5)
 
 
@@ -475,13 +475,13 @@ class TestFailures:
             run(Scripted(wrong), [7])
         assert caught.value.fault.operator == "operator under test"
         assert caught.value.fault.record == "7"
-        assert f"Scripted.async_invoke() gave {result}, and must give a list" in caught.value.fault.summary
+        assert f"Scripted.async_invoke() gave {result}, and must return a list" in caught.value.fault.summary
 
     def test_no_result_at_all_is_not_asked_about(self) -> None:
         async def wrong(value: int) -> Any:
             return None
 
-        with pytest.raises(UserCodeError, match="gave None"):
+        with pytest.raises(UserCodeError, match="returned None"):
             run(Scripted(wrong), [7], timeout=5000, retry=Attempts(3, on_result=lambda results: not results))
 
     @pytest.mark.parametrize("results", [(1, 2), range(1, 3), {1: "a", 2: "b"}])

@@ -261,7 +261,7 @@ class TestStates:
 
     def test_the_broadcast_side_has_no_key(self, kind: Any, selector: Any) -> None:
         with (
-            pytest.raises(UserCodeError, match="a record of the broadcast side belongs to no key"),
+            pytest.raises(UserCodeError, match="a record of the broadcast side has no key"),
             BroadcastHarness(kind(broadcast=lambda value, ctx: ctx.get_current_key()), selector) as harness,
         ):
             harness.process_element1("r")
@@ -351,8 +351,8 @@ class TestKeyedState:
 
     def test_it_is_refused_on_the_broadcast_side(self, kind: str) -> None:
         message = (
-            r"operator 'my rules': there is no key at hand.*a record of the broadcast side belongs to no key; "
-            r"ctx.apply_to_keyed_state\(\) goes through all keys"
+            r"operator 'my rules': there is no current key.*a record of the broadcast side has no key; "
+            r"ctx.apply_to_keyed_state\(\) visits all keys"
         )
         with pytest.raises(UserCodeError, match=message), BroadcastHarness(Keeps(kind), first) as harness:
             harness.process_element1(("a", 1))
@@ -405,7 +405,7 @@ class TestKeyedState:
                 return None
 
         with (
-            pytest.raises(UserCodeError, match="belongs to no key"),
+            pytest.raises(UserCodeError, match="has no key"),
             BroadcastHarness(Survives(kind), first) as harness,
         ):
             harness.process_element1(("a", 1))
@@ -474,7 +474,7 @@ class TestTimers:
                 self.state.update(1)
 
         with (
-            pytest.raises(UserCodeError, match="belongs to no key"),
+            pytest.raises(UserCodeError, match="has no key"),
             BroadcastHarness(Both(), first, processing_time=1000) as harness,
         ):
             harness.process_element1(("a", "processing", 900))
@@ -488,7 +488,7 @@ class TestTimers:
                 getattr(ctx.timer_service(), f"{call}_{domain}_time_timer")(5)
 
         with (
-            pytest.raises(UserCodeError, match="there is no key at hand, so keyed state and timers cannot be used"),
+            pytest.raises(UserCodeError, match="there is no current key, so keyed state and timers cannot be used"),
             BroadcastHarness(Registers(), first, processing_time=0) as harness,
         ):
             harness.process_element1(("a", domain, 5))

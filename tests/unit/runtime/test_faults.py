@@ -172,7 +172,7 @@ def test_a_timestamp_that_is_no_number_names_the_record() -> None:
         lambda value, _: "1" if value == "bad" else 1  # type: ignore[return-value]
     )
     harness = OneInputOperatorHarness(TimestampsAndWatermarksOperator(strategy), name="Time")
-    with pytest.raises(UserCodeError, match=r"gave '1'; a timestamp is a number of milliseconds") as caught, harness:
+    with pytest.raises(UserCodeError, match=r"returned '1'; expected a number of milliseconds") as caught, harness:
         harness.process_elements(["fine", "bad", "fine"])
     assert (caught.value.fault.operator, caught.value.fault.record) == ("Time", "'bad'")
 

@@ -154,7 +154,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("kind", [OneInputOperatorHarness, TwoInputOperatorHarness])
     def test_a_harness_needs_the_bounds(self, kind: Any) -> None:
-        with pytest.raises(TypeError, match=r"give IntervalJoinOperator\(Pairs\(\), lower, upper\)"):
+        with pytest.raises(TypeError, match=r"pass IntervalJoinOperator\(Pairs\(\), lower, upper\)"):
             kind(Pairs(), *[first] * kind._inputs)
 
 

@@ -224,7 +224,7 @@ class TestWithoutAKey:
                 self.value.update(1)
 
         with pytest.raises(
-            UserCodeError, match=r"operator 'my state': there is no key at hand.*none is being processed"
+            UserCodeError, match=r"operator 'my state': there is no current key.*none is being processed"
         ):
             harness_for(Early(), name="my state").open()
 
@@ -275,7 +275,7 @@ def states_of(keyed: KeyedStateBackend) -> dict[str, Any]:
 def test_every_call_needs_a_key() -> None:
     keyed = backend()
     for call in call_all(states_of(keyed)):
-        with pytest.raises(RuntimeError, match="operator 'my operator': there is no key at hand"):
+        with pytest.raises(RuntimeError, match="operator 'my operator': there is no current key"):
             call()
     assert all(not table for _, table in keyed.entries())
 
@@ -577,14 +577,14 @@ class TestNames:
                 if other is known:
                     keyed.state_of(other)
                     continue
-                with pytest.raises(ValueError, match=r"operator 'my operator': state 's' is a \w+ state already"):
+                with pytest.raises(ValueError, match=r"operator 'my operator': state 's' is already a \w+ state"):
                     keyed.state_of(other)
 
     def test_a_descriptor_of_another_kind_is_refused(self) -> None:
         keyed = backend()
         with pytest.raises(TypeError, match=r"operator 'my operator': a value state .* ListStateDescriptor\('list'"):
             keyed.value_state(LIST)
-        with pytest.raises(TypeError, match="a reducing state was asked for with ValueStateDescriptor"):
+        with pytest.raises(TypeError, match="a reducing state was requested with ValueStateDescriptor"):
             keyed.reducing_state(VALUE)
         with pytest.raises(TypeError, match="expected a state descriptor, got 'count'"):
             keyed.state_of("count")

@@ -1,4 +1,4 @@
-"""State that belongs to no key: lists, union lists, broadcast maps; who is called when; how it is dealt out anew."""
+"""State that has no key: lists, union lists, broadcast maps; who is called when; how it is dealt out anew."""
 
 from __future__ import annotations
 
@@ -93,16 +93,14 @@ class TestBackend:
                 if known != other:
                     backend = OperatorStateBackend("my op")
                     ask(backend)
-                    message = f"operator 'my op': state 's' is a {known} state already, and cannot be a {other} state"
+                    message = f"operator 'my op': state 's' is already a {known} state, and cannot be a {other} state"
                     with pytest.raises(ValueError, match=message):
                         ask_other(backend)
 
     def test_a_restored_state_asked_for_as_another_kind(self) -> None:
         backend = OperatorStateBackend("my op")
         backend.restore(OperatorStateSnapshot({"s": (UNION, None, [1])}))
-        with pytest.raises(
-            ValueError, match="state 's' was a union state when it was stored, and is asked for as a split"
-        ):
+        with pytest.raises(ValueError, match="state 's' was stored as a union state, and is requested as a split"):
             backend.get_list_state(ListStateDescriptor("s", LONG))
 
 
@@ -400,7 +398,7 @@ class TestErrors:
                 self.value.update(0)
 
         with (
-            pytest.raises(UserCodeError, match="operator 'my process': there is no key at hand"),
+            pytest.raises(UserCodeError, match="operator 'my process': there is no current key"),
             OneInputOperatorHarness(Wrong(), lambda value: value, name="my process") as harness,
         ):
             harness.process_element(5)
@@ -518,7 +516,7 @@ class TestCheckpointListener:
                 self.value.update(1)
 
         with (
-            pytest.raises(UserCodeError, match="there is no key at hand"),
+            pytest.raises(UserCodeError, match="there is no current key"),
             OneInputOperatorHarness(Wrong(), lambda value: value) as harness,
         ):
             harness.process_elements([1, 1])

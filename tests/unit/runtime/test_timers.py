@@ -453,9 +453,9 @@ class TestService:
         for time in (5, 6):
             timers.event.add(time, "a")
             timers.processing.add(time, "a")
-        with pytest.raises(RuntimeError, match="operator 'my operator': there is no key at hand"):
+        with pytest.raises(RuntimeError, match="operator 'my operator': there is no current key"):
             getattr(timers, call)(5)
-        with pytest.raises(RuntimeError, match="there is no key at hand"):
+        with pytest.raises(RuntimeError, match="there is no current key"):
             getattr(timers, call)(7)
         assert backend.current_key is backend.no_key
 

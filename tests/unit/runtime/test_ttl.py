@@ -207,12 +207,12 @@ class TestEveryKind:
         clocked = Clocked(kind, config())
         clocked.backend.current_key = clocked.backend.no_key
         for call in (clocked.read, lambda: clocked.write(1), clocked.state.clear):
-            with pytest.raises(RuntimeError, match="operator 'my operator': there is no key at hand"):
+            with pytest.raises(RuntimeError, match="operator 'my operator': there is no current key"):
                 call()
 
     def test_with_and_without_under_one_name_is_refused(self, kind: str) -> None:
         clocked = Clocked(kind, config())
-        with pytest.raises(ValueError, match=r"operator 'my operator': state 's' .* once with a time to live and once"):
+        with pytest.raises(ValueError, match=r"operator 'my operator': state 's' .* once with a time-to-live and once"):
             clocked.backend.state_of(descriptor(kind, None))
 
 

@@ -61,10 +61,10 @@ def test_decimals_are_rounded_half_up(number: str, fitting: str | None) -> None:
 
 def test_what_is_refused() -> None:
     for call, named in (
-        (lambda: DataTypes.DECIMAL(39, 2), r"DECIMAL\(39, 2\): precision must be a whole number from 1 to 38"),
-        (lambda: DataTypes.DECIMAL(4, 5), "scale must be a whole number from 0 to 4"),
+        (lambda: DataTypes.DECIMAL(39, 2), r"DECIMAL\(39, 2\): precision must be an integer from 1 to 38"),
+        (lambda: DataTypes.DECIMAL(4, 5), "scale must be an integer from 0 to 4"),
         (lambda: DataTypes.CHAR(0), "CHAR: the length must be"),
-        (lambda: DataTypes.TIMESTAMP(10), "TIMESTAMP: the precision must be a whole number from 0 to 9"),
+        (lambda: DataTypes.TIMESTAMP(10), "TIMESTAMP: the precision must be an integer from 0 to 9"),
         (lambda: DataTypes.ARRAY(Types.INT()), "ARRAY: expected one of DataTypes"),  # type: ignore[arg-type]
         (lambda: DataTypes.ROW([DataTypes.INT()]), "fields made by DataTypes.FIELD"),  # type: ignore[list-item]
         (lambda: DataTypes.FIELD("", DataTypes.INT()), "non-empty string"),

@@ -97,7 +97,7 @@ class TestLife:
         assert harness.output == [1]
         with pytest.raises(RuntimeError, match="closed"):
             harness.process_element(2)
-        with pytest.raises(RuntimeError, match="opened once"):
+        with pytest.raises(RuntimeError, match="opened only once"):
             harness.open()
 
     def test_a_failing_test_closes_the_function_and_keeps_its_own_error(self) -> None:
@@ -194,7 +194,7 @@ class TestChoice:
     @pytest.mark.parametrize(
         ("function", "options", "complaint"),
         [
-            (len, {}, "plain callable: say which kind"),
+            (len, {}, "plain callable: specify its kind"),
             (len, {"kind": "window"}, "kind must be one of 'map', 'filter'"),
             (object(), {}, "none of the methods map()"),
             (
@@ -205,7 +205,7 @@ class TestChoice:
             (
                 type("Keyed", (KeyedProcessFunction,), {"process_element": len})(),
                 {},
-                "give the harness a key_selector",
+                "pass a key_selector to the harness",
             ),
             (len, {"kind": "map", "parallelism": 2, "subtask": 2}, "0 <= subtask < parallelism"),
             (len, {"kind": "map", "batch_size": 0}, "batch_size must be at least 1"),
@@ -219,7 +219,7 @@ class TestChoice:
     def test_the_wrong_number_of_inputs(self) -> None:
         with pytest.raises(TypeError, match="use a OneInputOperatorHarness"):
             TwoInputOperatorHarness(MapOperator(str))
-        with pytest.raises(ValueError, match="both inputs or for none"):
+        with pytest.raises(ValueError, match="both inputs or for neither"):
             TwoInputOperatorHarness(MapOperator(str), key_selector1=len)
 
     def test_timestamps_must_fit(self) -> None:

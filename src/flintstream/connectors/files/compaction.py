@@ -1,4 +1,4 @@
-"""Compaction of the files of a file sink: when small ones become one, and how."""
+"""Compaction of the files of a file sink: strategies and compactors."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _COPIED_BYTES = 1024 * 1024
 _READ_RECORDS = 8192
 
 WriteRecords = Callable[[Iterable[Any], TypeInformation | None, IO[bytes]], None]
-"""Writes records, and the type of them if it is known, to a stream in the sink's own format."""
+"""Writes records, and their type if known, to a stream in the sink's own format."""
 
 
 class FileCompactStrategy(NoJavaObject):
-    """When small files become one.
+    """When small files are compacted.
 
     Example::
 
@@ -47,11 +47,11 @@ class FileCompactStrategy(NoJavaObject):
 
     @staticmethod
     def builder() -> FileCompactStrategy.Builder:
-        """Starts without any condition."""
+        """Returns a builder without any condition."""
         return FileCompactStrategy.Builder()
 
     class Builder:
-        """Makes a `FileCompactStrategy`."""
+        """Builds a `FileCompactStrategy`."""
 
         def __init__(self) -> None:
             self._size_threshold = -1
@@ -59,40 +59,40 @@ class FileCompactStrategy(NoJavaObject):
             self._threads = 1
 
         def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
-            """Compact the files of a bucket as soon as they have so many bytes together."""
+            """Compacts the files of a bucket as soon as their total size in bytes reaches the threshold."""
             self._size_threshold = positive("set_size_threshold: size_threshold", size_threshold)
             return self
 
         def enable_compaction_on_checkpoint(
             self, num_checkpoints_before_compaction: int
         ) -> FileCompactStrategy.Builder:
-            """Compact all files after so many checkpoints."""
+            """Compacts all files after a number of checkpoints."""
             self._checkpoints = positive("enable_compaction_on_checkpoint", num_checkpoints_before_compaction)
             return self
 
         def set_num_compact_threads(self, num_compact_threads: int) -> FileCompactStrategy.Builder:
-            """How many threads of each subtask compact files: one unless set."""
+            """Sets the number of compaction threads per subtask; one by default."""
             self._threads = positive("set_num_compact_threads: num_compact_threads", num_compact_threads)
             return self
 
         def build(self) -> FileCompactStrategy:
-            """The strategy; it needs a size or a number of checkpoints."""
+            """Returns the strategy; it needs a size or a number of checkpoints."""
             if self._size_threshold < 0 and self._checkpoints < 0:
                 raise ValueError("FileCompactStrategy: set a size threshold or a number of checkpoints")
             return FileCompactStrategy(self._size_threshold, self._checkpoints, self._threads)
 
 
 class FileCompactor(NoJavaObject, ABC):
-    """How small files become one."""
+    """How small files are compacted."""
 
     @staticmethod
     def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
-        """One file behind the other, with the delimiter between them."""
+        """Concatenates the files, with the delimiter between them."""
         return ConcatFileCompactor(file_delimiter)
 
     @staticmethod
     def identical_file_compactor() -> FileCompactor:
-        """For single files, which stay as they are."""
+        """For single files, which are kept unchanged."""
         return IdenticalFileCompactor()
 
     @staticmethod
@@ -101,18 +101,18 @@ class FileCompactor(NoJavaObject, ABC):
         return RecordWiseFileCompactor(reader)
 
     keeps_single_files = False
-    """Whether what it makes of a single file is that file."""
+    """Whether a single file is kept unchanged."""
 
     def check(self, file_format: Encoder | BulkWriterFactory) -> None:
         """Refuses a sink whose files it cannot compact."""
 
     @abstractmethod
     def compact(self, input_files: list[str], output_stream: IO[bytes], write_records: WriteRecords) -> None:
-        """Writes what is in the files to the stream. Called in a slot, by several threads at a time."""
+        """Writes the contents of the files to the stream. Called in a slot, by several threads concurrently."""
 
 
 class OutputStreamBasedFileCompactor(FileCompactor):
-    """A compactor that makes bytes of bytes. To write your own, define `do_compact`.
+    """A compactor of bytes. For your own, define `do_compact`.
 
     Example::
 
@@ -125,14 +125,14 @@ class OutputStreamBasedFileCompactor(FileCompactor):
 
     @abstractmethod
     def do_compact(self, input_files: list[str], output_stream: IO[bytes]) -> None:
-        """Writes what is in the files, given by path or URL, to the stream."""
+        """Writes the contents of the files, given by path or URL, to the stream."""
 
     def compact(self, input_files: list[str], output_stream: IO[bytes], write_records: WriteRecords) -> None:
         self.do_compact(input_files, output_stream)
 
 
 class ConcatFileCompactor(OutputStreamBasedFileCompactor):
-    """One file behind the other, with a delimiter between them if one is given. For row formats."""
+    """Concatenates files, with an optional delimiter between them. For row formats."""
 
     keeps_single_files = True
 
@@ -144,8 +144,8 @@ class ConcatFileCompactor(OutputStreamBasedFileCompactor):
     def check(self, file_format: Encoder | BulkWriterFactory) -> None:
         if isinstance(file_format, BulkWriterFactory):
             raise ValueError(
-                f"enable_compact: files of {type(file_format).__name__} cannot be read when one stands behind the other: "
-                "use a RecordWiseFileCompactor, or an OutputStreamBasedFileCompactor of your own"
+                f"enable_compact: files of {type(file_format).__name__} cannot be concatenated: use a "
+                "RecordWiseFileCompactor, or your own OutputStreamBasedFileCompactor"
             )
 
     def do_compact(self, input_files: list[str], output_stream: IO[bytes]) -> None:
@@ -156,14 +156,14 @@ class ConcatFileCompactor(OutputStreamBasedFileCompactor):
 
 
 class IdenticalFileCompactor(OutputStreamBasedFileCompactor):
-    """For single files, which stay as they are; several together are refused."""
+    """For single files, which are kept unchanged; several files are refused."""
 
     keeps_single_files = True
 
     def do_compact(self, input_files: list[str], output_stream: IO[bytes]) -> None:
         if len(input_files) != 1:
             raise ValueError(
-                f"IdenticalFileCompactor: it is for single files, and got {len(input_files)}: {', '.join(input_files)}"
+                f"IdenticalFileCompactor: expected a single file, got {len(input_files)}: {', '.join(input_files)}"
             )
         _copy(input_files[0], output_stream)
 
@@ -188,8 +188,8 @@ class RecordWiseFileCompactor(FileCompactor):
         writes_parquet = isinstance(file_format, BulkWriterFactory) and file_format.writes_parquet
         if self._reader is None and not writes_parquet:
             raise ValueError(
-                f"enable_compact: a RecordWiseFileCompactor reads Parquet by itself, and not what "
-                f"{type(file_format).__name__} writes: give it the format that does, as in "
+                "enable_compact: a RecordWiseFileCompactor reads Parquet by default, not the format of "
+                f"{type(file_format).__name__}: pass a format that does, e.g. "
                 "RecordWiseFileCompactor(StreamFormat.text_line_format())"
             )
 
@@ -214,8 +214,9 @@ class RecordWiseFileCompactor(FileCompactor):
 
 @dataclass(frozen=True)
 class FileCompaction:
-    """What a sink has been told of compaction. Without a strategy it was disabled: what an earlier run has left gets its
-    name, and nothing else is compacted."""
+    """The compaction settings of a sink. Without a strategy it is disabled: restored files are published, and nothing
+    else is compacted.
+    """
 
     strategy: FileCompactStrategy | None = None
     compactor: FileCompactor = field(default_factory=IdenticalFileCompactor)

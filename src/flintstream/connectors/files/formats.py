@@ -1,4 +1,4 @@
-"""How files become records: what a format is, and formats that make a record from each line."""
+"""File formats: the base classes, and formats with one record per line."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class FileFormat:
     """How records are read from files."""
 
     def splittable(self, path: str) -> bool:
-        """Whether parts of this file can be read by themselves."""
+        """Returns whether this file can be split."""
         return False
 
     @property
     def produced_type(self) -> TypeInformation | None:
-        """The type of the records, where the format knows it."""
+        """Returns the type of the records, if the format knows it."""
         return None
 
     def create_reader(self, split: FileSplit, position: Any) -> SplitReader:
-        """A reader of a part of a file, from its beginning where `position` is None. Called in a slot."""
+        """Returns a reader of a split, from its beginning if `position` is None. Called in a slot."""
         raise NotImplementedError(f"{type(self).__name__} does not define create_reader(split, position)")
 
 
@@ -48,7 +48,7 @@ class StreamFormat(FileFormat):
 
 
 class BulkFormat(FileFormat):
-    """A format that holds many records in one structure, such as Parquet.
+    """A format that stores many records in one structure, such as Parquet.
 
     Example::
 
@@ -57,7 +57,7 @@ class BulkFormat(FileFormat):
 
 
 class LineFormat(StreamFormat):
-    """A record from each line. A subclass says by `decode` what a line means; here it is itself.
+    """A format with one record per line. A subclass overrides `decode`; here the line itself is the record.
 
     Example::
 
@@ -77,7 +77,7 @@ class LineFormat(StreamFormat):
         return Types.STRING() if type(self) is LineFormat else None
 
     def decode(self, lines: list[str]) -> list[Any]:
-        """The records of a block of lines; a line may be left out."""
+        """Returns the records of a block of lines; a line may be skipped."""
         return lines
 
     def create_reader(self, split: FileSplit, position: Any) -> SplitReader:
@@ -85,7 +85,7 @@ class LineFormat(StreamFormat):
 
 
 class LinesReader(SplitReader):
-    """A reader on top of lines; a subclass makes records from them."""
+    """A reader on top of lines; a subclass creates the records."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
@@ -132,11 +132,11 @@ class LineReader(LinesReader):
                 return SourceError(
                     f"{self._lines.path}, {self._lines.place(index)}: cannot read the line {text[:200]!r}: {single}"
                 )
-        return SourceError(f"{self._lines.path}, {self._lines.place(0)} or a line behind it: {error}")
+        return SourceError(f"{self._lines.path}, {self._lines.place(0)} or a later line: {error}")
 
 
 def checked_charset(charset_name: str) -> str:
-    """The charset's name in Python; an unknown one is refused."""
+    """Returns the charset's Python name; refuses an unknown one."""
     try:
         return codecs.lookup(charset_name).name
     except (LookupError, TypeError):

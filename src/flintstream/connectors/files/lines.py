@@ -1,7 +1,7 @@
-"""Lines of a file, or of a part of it, read in blocks and from exact positions.
+"""Reads the lines of a file, or of a split of it, in blocks and from exact positions.
 
-Lines end as Java's do: with `\\n`, `\\r\\n` or `\\r`. A part of a file has the lines that start in it, so
-that parts which cover a file give each line once, wherever they are cut.
+As in Java, lines end with `\\n`, `\\r\\n` or `\\r`. A split has the lines that start in it, so that the splits of a file
+yield each line exactly once.
 """
 
 from __future__ import annotations
@@ -28,47 +28,46 @@ _READ_LINES = 4096
 
 @dataclass(frozen=True)
 class FileSplit:
-    """A part of a file: the records that start at `start` or behind it, and before `end`."""
+    """A range of a file: the records that start at `start` or later, and before `end`."""
 
     path: str
     start: int = 0
     end: int | None = None
-    """None for the end of the file, wherever that is when it is read."""
+    """None for the end of the file at the time it is read."""
 
 
 def has_ascii_line_ends(charset: str) -> bool:
-    """Whether line ends can be found in the bytes themselves, as in UTF-8 and Latin-1 but not in UTF-16."""
+    """Returns whether line ends can be found in the bytes themselves, as in UTF-8 and Latin-1 but not in UTF-16."""
     return "a\r\n".encode(charset) == b"a\r\n"
 
 
 def lines_of(split: FileSplit, charset: str, position: int | None) -> Lines:
-    """The lines of a split, from a position on."""
+    """Returns the lines of a split, from a position on."""
     if has_ascii_line_ends(charset):
         return _ByteLines(split, charset, position)
     return _TextLines(split, charset, position)
 
 
 class Lines(ABC):
-    """Lines to look at and then to leave behind: `peek` shows lines, `advance` moves the position over
-    them."""
+    """Lines with lookahead: `peek` returns lines, `advance` moves the position past them."""
 
     finished = False
-    """Set once all lines have been left behind."""
+    """Set once all lines have been consumed."""
 
     def __init__(self, split: FileSplit, charset: str, position: int | None) -> None:
         self.path = split.path
         self.position = position
-        """Where the next line starts; None before the first has been looked for."""
+        """The position of the next line; None before the first read."""
         self._split = split
         self._charset = charset
         self._file: Any = None
         self._ahead: list[Any] = []
         self._next = 0
-        """Lines of `_ahead` in front of this one have been left behind."""
+        """The number of consumed lines in `_ahead`."""
         self._at_end = False
 
     def peek(self, count: int, keep_ends: bool = False, skip: int = 0) -> list[str]:
-        """At most `count` lines behind the next `skip` ones; none only at the end."""
+        """Returns at most `count` lines after the next `skip` ones; empty only at the end."""
         with self._named():
             if self._file is None:
                 self._open()
@@ -78,7 +77,7 @@ class Lines(ABC):
         return self._texts(self._ahead[first : first + count], keep_ends)
 
     def advance(self, count: int) -> None:
-        """Leaves the next `count` lines behind."""
+        """Consumes the next `count` lines."""
         passed = self._ahead[self._next : self._next + count]
         self.position = self._start_of(len(passed))
         self._next += len(passed)
@@ -89,7 +88,7 @@ class Lines(ABC):
 
     @abstractmethod
     def place(self, index: int) -> str:
-        """Where the line behind the next `index` ones stands, for error messages."""
+        """Describes the position of the line after the next `index` ones, for error messages."""
 
     def close(self) -> None:
         """Closes the file."""
@@ -98,12 +97,12 @@ class Lines(ABC):
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """What Python's decompressors say of a file that is damaged does not name it."""
+        """Adds the file's name to errors of Python's decompressors."""
         try:
             yield
         except EOFError as error:
             raise SourceError(
-                f"{self.path} is cut off: {error}. Was it still being written, or copied in part?"
+                f"{self.path} is truncated: {error}. Was it still being written, or copied in part?"
             ) from error
         except (gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
             raise SourceError(f"{self.path} is damaged, or not compressed as its name says: {error}") from error
@@ -118,11 +117,11 @@ class Lines(ABC):
 
     @abstractmethod
     def _start_of(self, index: int) -> int:
-        """The position of the line behind the next `index` ones."""
+        """Returns the position of the line after the next `index` ones."""
 
     @abstractmethod
     def _open(self) -> None:
-        """Opens the file and goes to the position."""
+        """Opens the file and seeks to the position."""
 
     @abstractmethod
     def _fill(self) -> None:
@@ -130,7 +129,7 @@ class Lines(ABC):
 
     @abstractmethod
     def _texts(self, lines: list[Any], keep_ends: bool) -> list[str]:
-        """The lines as strings."""
+        """Returns the lines as strings."""
 
 
 class _ByteLines(Lines):
@@ -153,8 +152,7 @@ class _ByteLines(Lines):
             self._read_to = self.position = self.position or 0
             self._file.seek(self.position)
             return
-        # The line that goes on at the start, or ends right in front of it, belongs to the part before this
-        # one.
+        # A line that continues at the start, or ends right before it, belongs to the previous split.
         self._file.seek(start - 1)
         first, *others = self._next_lines() or [b""]
         self._read_to = self.position = start - 1 + len(first)
@@ -180,7 +178,7 @@ class _ByteLines(Lines):
         self._append(lines)
 
     def _next_lines(self) -> list[bytes]:
-        """The next whole lines, with their ends; none at the end of the file."""
+        """Returns the next complete lines, with their ends; empty at the end of the file."""
         assert self._file is not None
         size = _READ_BYTES
         while True:
@@ -189,7 +187,7 @@ class _ByteLines(Lines):
                 lines, self._rest = self._rest.splitlines(keepends=True), b""
                 return lines
             lines = (self._rest + data).splitlines(keepends=True)
-            # A line that ends with a carriage return may turn out to end with a line feed behind it.
+            # After a carriage return at the end of the data, a line feed may follow.
             self._rest = b"" if lines[-1].endswith(b"\n") else lines.pop()
             if lines:
                 return lines
@@ -222,14 +220,13 @@ class _ByteLines(Lines):
                 break
             offset += len(line)
         return SourceError(
-            f"{self.path}: what stands at byte {offset} is not {self._charset}; "
-            "if the file has another encoding, give its charset to the format"
+            f"{self.path}: invalid {self._charset} at byte {offset}; if the file has another encoding, pass its "
+            "charset to the format"
         )
 
 
 class _TextLines(Lines):
-    """Lines of an encoding that must be decoded from the start, such as UTF-16; a position is a number of
-    lines."""
+    """Lines of an encoding that must be decoded from the start, such as UTF-16; a position is a number of lines."""
 
     _file: io.TextIOWrapper | None
     _ahead: list[str]
@@ -262,8 +259,8 @@ class _TextLines(Lines):
             return list(islice(self._file, count))
         except UnicodeError as error:
             raise SourceError(
-                f"{self.path}: what stands behind line {self._start_of(len(self._ahead))} is not "
-                f"{self._charset}; if the file has another encoding, give its charset to the format"
+                f"{self.path}: invalid {self._charset} after line {self._start_of(len(self._ahead))}; if the file "
+                "has another encoding, pass its charset to the format"
             ) from error
 
     def _texts(self, lines: list[str], keep_ends: bool) -> list[str]:

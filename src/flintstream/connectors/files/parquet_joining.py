@@ -1,4 +1,4 @@
-"""Parquet files into one: rows are copied by columns, and small row groups become large ones."""
+"""Concatenates Parquet files: rows are copied by columns, and small row groups become large ones."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 from flintstream.connectors.files.paths import is_local, open_for_reading
 
 GROUP_BYTES = 64 * 1024 * 1024
-"""How large a row group becomes, uncompressed."""
+"""The target size of a row group, uncompressed."""
 
 __all__ = ["join_parquet_files"]
 
 
 def join_parquet_files(paths: list[str], stream: IO[bytes]) -> None:
-    """Writes the rows of all files to a stream, compressed as the first one is. All must have the same columns."""
+    """Writes the rows of all files to a stream, compressed like the first one. All must have the same columns."""
     with _opened(paths[0]) as first:
         schema, compression = first.schema_arrow, _compression(first.metadata)
     with pq.ParquetWriter(stream, schema, compression=compression) as writer:
@@ -33,8 +33,9 @@ def _row_groups(paths: list[str], schema: Any) -> Iterator[Any]:
         with _opened(path) as file:
             if not file.schema_arrow.equals(schema):
                 raise ValueError(
-                    f"{path} has the columns {_columns(file.schema_arrow)}, and {paths[0]} has {_columns(schema)}: they "
-                    "cannot become one file. Where the columns of a sink have changed, run it with disable_compact() once"
+                    f"{path} has the columns {_columns(file.schema_arrow)}, but {paths[0]} has {_columns(schema)}: "
+                    "they cannot be compacted together. If the columns of a sink have changed, run it with "
+                    "disable_compact() once"
                 )
             for batch in file.iter_batches():
                 batches.append(batch)
@@ -47,7 +48,7 @@ def _row_groups(paths: list[str], schema: Any) -> Iterator[Any]:
 
 
 def _compression(metadata: Any) -> str:
-    """How a file is compressed; one without rows or columns does not tell."""
+    """Returns the compression of a file; unknown for one without rows or columns."""
     if not metadata.num_row_groups or not metadata.num_columns:
         return "snappy"
     name: str = metadata.row_group(0).column(0).compression.lower()

@@ -1,4 +1,4 @@
-"""Paths and URLs of files: which files a path means, and how one is opened, on a disk or behind fsspec."""
+"""Paths and URLs of files: finds and opens files, on a local disk or through fsspec."""
 
 from __future__ import annotations
 
@@ -54,20 +54,19 @@ class FoundFile:
 
 
 def is_local(path: str) -> bool:
-    """Whether a path is one of this machine, not a URL."""
+    """Returns whether a path is local, not a URL."""
     return "://" not in path
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """A path as slots understand it: an absolute path for a local file (relative, `~`, `file://`), else the
-    URL."""
+    """Returns a path for slots: an absolute path for a local file (relative, `~`, `file://`), else the URL."""
     text = os.fspath(path)
     if not isinstance(text, str) or not text:
-        raise ValueError(f"a file path must be a text that is not empty, got {path!r}")
+        raise ValueError(f"a file path must be a non-empty string, got {path!r}")
     if text.startswith("file:"):
         parsed = urllib.parse.urlsplit(text)
         if parsed.netloc not in ("", "localhost"):
-            raise ValueError(f"{text}: a file URL has three slashes in front of an absolute path, as in file:///tmp/in")
+            raise ValueError(f"{text}: a file URL has three slashes before an absolute path, as in file:///tmp/in")
         text = urllib.request.url2pathname(parsed.path)
     if not is_local(text):
         return text
@@ -75,7 +74,7 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 
 def check_exists(path: str) -> None:
-    """Refuses a path that names no file and no directory, and a glob pattern that matches none."""
+    """Refuses a path that does not exist, and a pattern without a match."""
     if is_local(path):
         found = os.path.exists(path) or (_is_pattern(path) and bool(glob.glob(path, recursive=True)))
     else:
@@ -87,10 +86,10 @@ def check_exists(path: str) -> None:
 
 
 def find_files(path: str) -> list[FoundFile]:
-    """All files that a path means, by name: the file, those in the directory and below, or what the pattern
-    matches.
+    """Returns all files of a path, sorted by name: the file, those in the directory and below, or the matches of the
+    pattern.
 
-    Names that start with `.` or `_` are left out, as in Flink, unless the path itself is such a name.
+    As in Flink, names that start with `.` or `_` are ignored, unless the path itself is such a name.
     """
     if is_local(path):
         files = list(_find_local(path))
@@ -100,7 +99,7 @@ def find_files(path: str) -> list[FoundFile]:
 
 
 def compression_of(path: str) -> str | None:
-    """The extension that says how a file is compressed; None for a plain file."""
+    """Returns the extension of a compressed file; None for a plain file."""
     extension = os.path.splitext(path)[1].lower()
     if extension in _UNSUPPORTED:
         raise NotImplementedError(
@@ -110,7 +109,7 @@ def compression_of(path: str) -> str | None:
 
 
 def open_for_reading(path: str) -> IO[bytes]:
-    """The content of a file, decompressed by its extension."""
+    """Opens a file for reading, decompressed by its extension."""
     compression = compression_of(path)
     if not is_local(path):
         name = None if compression is None else _COMPRESSIONS[compression][0]
@@ -122,14 +121,14 @@ def open_for_reading(path: str) -> IO[bytes]:
 
 
 def open_for_writing(path: str, exclusive: bool = False) -> IO[bytes]:
-    """A new file."""
+    """Creates a file for writing."""
     if is_local(path):
         return open(path, "xb" if exclusive else "wb")
     return fsspec.open(path, "xb" if exclusive else "wb").open()  # type: ignore[no-any-return]
 
 
 def rename(old: str, new: str) -> None:
-    """Gives a file its final name; at once on a disk."""
+    """Renames a file; atomically on a local disk."""
     if is_local(old):
         os.replace(old, new)
     else:
@@ -138,7 +137,7 @@ def rename(old: str, new: str) -> None:
 
 
 def make_directory(path: str) -> None:
-    """Makes a directory, with those above it, if it is missing."""
+    """Creates a directory with its parents, if it does not exist."""
     if is_local(path):
         os.makedirs(path, exist_ok=True)
     else:
@@ -147,7 +146,7 @@ def make_directory(path: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Removes a file or a whole directory, if it is there."""
+    """Removes a file or a whole directory, if it exists."""
     if not is_local(path):
         system, inner = _system(path)
         if system.exists(inner):
@@ -159,7 +158,7 @@ def remove(path: str) -> None:
 
 
 def exists(path: str) -> bool:
-    """Whether there is a file or a directory of that name."""
+    """Returns whether a file or directory exists."""
     if is_local(path):
         return os.path.exists(path)
     system, inner = _system(path)
@@ -167,7 +166,7 @@ def exists(path: str) -> bool:
 
 
 def is_directory(path: str) -> bool:
-    """Whether there is a directory of that name."""
+    """Returns whether a directory exists."""
     if is_local(path):
         return os.path.isdir(path)
     system, inner = _system(path)
@@ -175,7 +174,7 @@ def is_directory(path: str) -> bool:
 
 
 def join(directory: str, name: str) -> str:
-    """A name below a directory."""
+    """Joins a name to a directory."""
     return f"{directory.rstrip('/')}/{name}" if name else directory
 
 
@@ -205,7 +204,7 @@ def _find_local(path: str) -> Iterator[FoundFile]:
 
 def _below(path: str) -> Iterator[FoundFile]:
     if not os.path.isdir(path):
-        with suppress(FileNotFoundError):  # gone since it was listed: nothing to read
+        with suppress(FileNotFoundError):  # removed since it was listed
             yield FoundFile(path, os.stat(path).st_size)
         return
     for directory, names, files in os.walk(path):

@@ -1,4 +1,4 @@
-"""Settings of file sinks: where records go, when a file is complete, how it is named."""
+"""Settings of file sinks: bucket assigners, rolling policies, file names."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ __all__ = [
 
 
 class NoJavaObject:
-    """What settings have in common."""
+    """Base class of settings without a Java object."""
 
     def get_java_object(self) -> NoReturn:
-        """Not available: there is no Java object behind it."""
+        """Not supported: there is no Java object."""
         java_only(f"{type(self).__name__}.get_java_object()", "Pass the object itself.")
 
 
 class BucketContext(Protocol):
-    """What a bucket assigner may ask about the record at hand."""
+    """What a bucket assigner can access about the current record."""
 
     def timestamp(self) -> int | None:
-        """The record's timestamp in milliseconds; None if it has none."""
+        """Returns the record's timestamp in milliseconds; None if it has none."""
 
     def current_watermark(self) -> int:
-        """The watermark that the sink has reached."""
+        """Returns the current watermark of the sink."""
 
     def current_processing_time(self) -> int:
-        """The clock, in milliseconds since 1970."""
+        """Returns the slot's clock, in milliseconds since 1970."""
 
 
 class BucketAssigner(NoJavaObject):
-    """Says into which directory below the sink's path a record goes.
+    """Assigns records to directories below the sink's path.
 
-    Besides the two that are made here, you can write your own::
+    Besides the two predefined ones, you can write your own::
 
         class ByCountry(BucketAssigner):
             def get_bucket_id(self, element, context):
@@ -53,26 +53,25 @@ class BucketAssigner(NoJavaObject):
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
-        """All files are in the sink's path itself."""
+        """Writes all files to the sink's path itself."""
         return _BasePath()
 
     @staticmethod
     def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
-        """A directory for each hour, or for what the format tells apart, by the clock of the sink.
+        """Writes to a directory per hour, or per other period given by the format, by the sink's clock.
 
-        :param format_str: letters as in Java's DateTimeFormatter: `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`,
+        :param format_str: a pattern of Java's DateTimeFormatter: `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`,
             `SSS`, and texts in single quotes.
-        :param timezone_id: such as `Europe/Berlin` or `GMT-08:00`; the machine's own unless given.
+        :param timezone_id: e.g. `Europe/Berlin` or `GMT-08:00`; the machine's own by default.
         """
         return _DateTime(format_str, timezone_id)
 
     def get_bucket_id(self, element: object, context: BucketContext) -> str:
-        """The name of the directory, relative to the sink's path; empty for that path itself."""
+        """Returns the name of the directory, relative to the sink's path; empty for that path itself."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_bucket_id(element, context)")
 
     def bucket_at(self, millis: int) -> str | None:
-        """The one bucket of all records that are written at this time; None where it depends on the
-        record."""
+        """Returns the common bucket of all records written at this time; None if it depends on the record."""
         return None
 
 
@@ -148,7 +147,7 @@ def _zone(timezone_id: str) -> datetime.tzinfo:
 
 
 class RollingPolicy(NoJavaObject):
-    """When a part file is complete, so that the next record starts another one.
+    """When a part file is closed, so that the next record starts another one.
 
     Example::
 
@@ -161,17 +160,17 @@ class RollingPolicy(NoJavaObject):
         rollover_interval: int = 60 * 1000,
         inactivity_interval: int = 60 * 1000,
     ) -> DefaultRollingPolicy:
-        """By size (bytes), age, and time without a record (milliseconds)."""
+        """Rolls by size (bytes), age and inactivity (milliseconds)."""
         return DefaultRollingPolicy(part_size, rollover_interval, inactivity_interval)
 
     @staticmethod
     def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
-        """At each checkpoint, and at the end."""
+        """Rolls at each checkpoint, and at the end."""
         return OnCheckpointRollingPolicy()
 
 
 class DefaultRollingPolicy(RollingPolicy):
-    """By size (bytes), age, and time without a record (milliseconds)."""
+    """Rolls by size (bytes), age and inactivity (milliseconds)."""
 
     def __init__(self, part_size: int, rollover_interval: int, inactivity_interval: int) -> None:
         self.part_size = positive("default_rolling_policy: part_size", part_size)
@@ -180,7 +179,7 @@ class DefaultRollingPolicy(RollingPolicy):
 
 
 class OnCheckpointRollingPolicy(RollingPolicy):
-    """At each checkpoint, and at the end."""
+    """Rolls at each checkpoint, and at the end."""
 
 
 class OutputFileConfig(NoJavaObject):
@@ -194,7 +193,7 @@ class OutputFileConfig(NoJavaObject):
     def __init__(self, part_prefix: str, part_suffix: str) -> None:
         for what, value in (("part_prefix", part_prefix), ("part_suffix", part_suffix)):
             if not isinstance(value, str) or "/" in value:
-                raise ValueError(f"OutputFileConfig: {what} must be a text without slashes, got {value!r}")
+                raise ValueError(f"OutputFileConfig: {what} must be a string without slashes, got {value!r}")
         if part_prefix.startswith((".", "_")):
             raise ValueError(
                 f"OutputFileConfig: part_prefix {part_prefix!r} would hide the files: it must not start with '.' or '_'"
@@ -204,34 +203,34 @@ class OutputFileConfig(NoJavaObject):
 
     @staticmethod
     def builder() -> OutputFileConfig.OutputFileConfigBuilder:
-        """Starts with the prefix `part` and no suffix."""
+        """Returns a builder with the prefix `part` and no suffix."""
         return OutputFileConfig.OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
-        """What names start with."""
+        """Returns the prefix of file names."""
         return self._part_prefix
 
     def get_part_suffix(self) -> str:
-        """What names end with."""
+        """Returns the suffix of file names."""
         return self._part_suffix
 
     class OutputFileConfigBuilder:
-        """Makes an `OutputFileConfig`."""
+        """Builds an `OutputFileConfig`."""
 
         def __init__(self) -> None:
             self.part_prefix = "part"
             self.part_suffix = ""
 
         def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """What names start with."""
+            """Sets the prefix of file names."""
             self.part_prefix = prefix
             return self
 
         def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """What names end with, such as `.txt`."""
+            """Sets the suffix of file names, such as `.txt`."""
             self.part_suffix = suffix
             return self
 
         def build(self) -> OutputFileConfig:
-            """The settings."""
+            """Returns the settings."""
             return OutputFileConfig(self.part_prefix, self.part_suffix)

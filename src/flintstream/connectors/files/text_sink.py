@@ -21,12 +21,12 @@ from flintstream.runtime.operators.base import Operator
 
 
 class WriteMode(Enum):
-    """What happens to a file that is there already."""
+    """What to do with an existing file."""
 
     NO_OVERWRITE = 0
     """The job fails."""
     OVERWRITE = 1
-    """It is replaced."""
+    """The file is replaced."""
 
 
 class TextFileSinkOperator(Operator):
@@ -60,12 +60,12 @@ class TextFileSinkOperator(Operator):
         if exists(path) and not is_directory(path):
             if self._mode is WriteMode.NO_OVERWRITE:
                 raise already_exists(path)
-            with suppress(OSError):  # another subtask has put the directory in its place
+            with suppress(OSError):  # another subtask has replaced it by the directory
                 remove(path)
         make_directory(path)
         if self._mode is WriteMode.OVERWRITE and self.context.subtask == 0:
             for file in find_files(path):
-                # What an earlier run with more subtasks has left would look like a result of this one.
+                # Files left by an earlier run with more subtasks would look like results of this one.
                 number = file.path.rpartition("/")[2]
                 if number.isdecimal() and int(number) > self.context.parallelism:
                     remove(file.path)
@@ -75,7 +75,7 @@ class TextFileSinkOperator(Operator):
         self._file.write("".join([f"{show(value)}\n" for value in batch.values]).encode(self._charset))
 
     def process_watermark(self, timestamp: int) -> None:
-        """Time means nothing here."""
+        """Does nothing: time has no effect here."""
 
     def end_epoch(self) -> None:
         self._file.flush()
@@ -90,7 +90,7 @@ class TextFileSinkOperator(Operator):
 
 
 def already_exists(path: str) -> FileExistsError:
-    """The error to raise for a file that is not overwritten."""
+    """Returns the error for a file that is not overwritten."""
     return FileExistsError(
         f"{path} exists already and is not overwritten; remove it, or pass write_mode=WriteMode.OVERWRITE"
     )

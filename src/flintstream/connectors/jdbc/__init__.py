@@ -1,1 +1,1 @@
-"""Databases: what differs between them, statements and their rows, batches, prepared transactions."""
+"""JDBC sinks: databases and their differences, statements and rows, batches, prepared transactions."""

@@ -25,42 +25,42 @@ def _moment(instant: Instant) -> datetime.datetime:
 
 
 class Database(ABC):
-    """A database at a place: connects, and knows its errors."""
+    """A database at a location: connects, and classifies its errors."""
 
     syntax: jdbc_sql.Syntax
     has_arrays = False
     adapters: dict[type, Callable[[Any], Any]] = {Instant: _moment}
-    """What becomes of values that the driver does not take as they are."""
+    """Converters of values that the driver does not accept directly."""
 
     @abstractmethod
     def check_driver(self) -> None:
-        """Raises an error that says what to install where the Python driver is missing."""
+        """Raises an error that says what to install if the Python driver is missing."""
 
     @abstractmethod
     def connect(self) -> Any:
-        """A new connection, by Python's DB-API."""
+        """Returns a new DB-API connection."""
 
     @abstractmethod
     def is_temporary(self, error: Exception) -> bool:
-        """Whether the same rows may be taken at another time or by another connection."""
+        """Returns whether a retry, perhaps with another connection, may succeed."""
 
     def begin(self, connection: Any) -> None:
-        """Starts a transaction, where the driver does not do that by itself."""
+        """Begins a transaction, if the driver does not do that implicitly."""
         return
 
     def execute_all(self, cursor: Any, statement: str, rows: list[Any]) -> None:
-        """Runs a statement with each of the rows."""
+        """Executes a statement with each of the rows."""
         cursor.executemany(statement, rows)
 
     def adapted(self, values: Iterable[Any]) -> list[Any]:
-        """Values of any types as the driver takes them."""
+        """Converts values of any types for the driver."""
         adapters = self.adapters
         return [adapters[type(value)](value) if type(value) in adapters else value for value in values]
 
 
 @dataclass(frozen=True)
 class Sqlite(Database):
-    """A file, by Python's standard library."""
+    """A file, accessed through Python's standard library."""
 
     path: str
     syntax = jdbc_sql.SQLITE
@@ -76,13 +76,13 @@ class Sqlite(Database):
         return f"SQLite file {self.path}"
 
     def check_driver(self) -> None:
-        """The driver is a part of Python."""
+        """Does nothing: the driver is part of Python."""
 
     def connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=_SQLITE_WAIT_SECONDS, isolation_level=None)
 
     def begin(self, connection: sqlite3.Connection) -> None:
-        # To take the lock for writing first and wait for it, rather than fail when another subtask has it.
+        # Takes the write lock first and waits for it, rather than failing when another subtask has it.
         connection.execute("BEGIN IMMEDIATE")
 
     def is_temporary(self, error: Exception) -> bool:
@@ -90,13 +90,13 @@ class Sqlite(Database):
 
 
 _KEEP_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
-"""Of libpq: a server whose machine has gone is noticed within a minute."""
+"""Options of libpq: the loss of a server's machine is detected within a minute."""
 _SQLITE_WAIT_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class Server:
-    """Where a server is, and who asks: what a URL and the options say together."""
+    """The address of a server and its credentials, from the URL and the options."""
 
     hosts: tuple[tuple[str, int], ...]
     database: str
@@ -111,7 +111,7 @@ class Server:
 
 @dataclass(frozen=True)
 class PostgreSql(Database):
-    """PostgreSQL, by psycopg."""
+    """PostgreSQL, through psycopg."""
 
     server: Server
     syntax = jdbc_sql.POSTGRESQL
@@ -142,7 +142,7 @@ class PostgreSql(Database):
 
 @dataclass(frozen=True)
 class MySql(Database):
-    """MySQL and MariaDB, by PyMySQL."""
+    """MySQL and MariaDB, through PyMySQL."""
 
     server: Server
     syntax = jdbc_sql.MYSQL
@@ -169,7 +169,7 @@ class MySql(Database):
         if "%%" not in statement:
             cursor.executemany(statement, rows)
             return
-        # Where executemany sends many rows as one statement, it leaves %% behind the VALUES as it is.
+        # When executemany sends many rows as one statement, it leaves %% after VALUES unchanged.
         for row in rows:
             cursor.execute(statement, row)
 
@@ -181,11 +181,11 @@ class MySql(Database):
 
 
 _MYSQL_TEMPORARY = frozenset({1040, 1053, 1205, 1213, 2002, 2003, 2006, 2013})
-"""Too many connections, shutting down, lock time-out, deadlock; not there, gone, lost."""
+"""Too many connections, shutting down, lock timeout, deadlock; unreachable, gone, lost."""
 
 
 def database_of(options: JdbcConnectionOptions) -> Database:
-    """The database that a URL names."""
+    """Returns the database that a URL names."""
     url = options.get_db_url()
     scheme, _, rest = url.removeprefix("jdbc:").partition(":")
     reader = _READERS.get(scheme)
@@ -202,8 +202,8 @@ def _sqlite(url: str, rest: str, options: JdbcConnectionOptions) -> Database:
     if parameters:
         raise ValueError(f"JDBC URL {_shown(url)!r}: parameters of SQLite are not supported")
     if not path or path.startswith(":memory:"):
-        raise ValueError(f"JDBC URL {url!r}: a database in memory would end with its slot: name a file")
-    # A slot has a working directory of its own.
+        raise ValueError(f"JDBC URL {url!r}: an in-memory database would be lost with its slot: name a file")
+    # A slot has its own working directory.
     return Sqlite(os.path.abspath(path))
 
 
@@ -255,7 +255,7 @@ _MYSQL_PARAMETERS: _Parameters = {
     "connectTimeout": lambda value: {"connect_timeout": max(1, int(value) // 1000)},
     "rewriteBatchedStatements": _without_effect,
 }
-"""The parameters of the Java drivers that are known here, as arguments of the Python drivers."""
+"""The supported parameters of the Java drivers, as arguments of the Python drivers."""
 
 
 def _server(url: str, rest: str, options: JdbcConnectionOptions, default_port: int, known: _Parameters) -> Server:
@@ -269,7 +269,7 @@ def _server(url: str, rest: str, options: JdbcConnectionOptions, default_port: i
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in known:
             names = ", ".join(sorted(known))
-            raise ValueError(f"JDBC URL {_shown(url)!r}: parameter {name!r} is not supported; known are {names}")
+            raise ValueError(f"JDBC URL {_shown(url)!r}: parameter {name!r} is not supported; supported are {names}")
         try:
             parameters.update(known[name](value))
         except ValueError:
@@ -294,7 +294,7 @@ def _host(url: str, text: str, default_port: int) -> tuple[str, int]:
 
 
 def _shown(url: str) -> str:
-    """A URL without its parameters, among which may be a password."""
+    """Returns a URL without its parameters, which may contain a password."""
     return url.partition("?")[0]
 
 

@@ -1,4 +1,4 @@
-"""The operators of JDBC sinks: what they share, and the one that writes at least once."""
+"""The operators of JDBC sinks: the shared base class, and the at-least-once sink."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Row = tuple[Any, ...]
 
 
 class JdbcError(Exception):
-    """A database could not be reached or has refused a statement; the message says which."""
+    """A database could not be reached or refused a statement; the message says which."""
 
 
 class JdbcOperator(Operator):
-    """Gathers rows; writes them when there are enough, when they have waited long enough, at checkpoints and at the end."""
+    """Batches rows; flushes when a batch is full, when rows have waited long enough, at checkpoints and at the end."""
 
     takes_declared_types = True
 
@@ -55,7 +55,7 @@ class JdbcOperator(Operator):
         self._flush()
 
     def _flush_if_time(self) -> None:
-        """Writes full batches, and everything when the oldest row has waited long enough."""
+        """Flushes full batches, and everything when the oldest row has waited long enough."""
         size = self._execution.get_batch_size()
         if size and len(self._waiting) >= size:
             self._flush(size)
@@ -68,7 +68,7 @@ class JdbcOperator(Operator):
             self._flush()
 
     def _flush(self, least: int = 1) -> None:
-        """Writes what waits, a batch at a time; leaves fewer rows than `least`."""
+        """Flushes rows, a batch at a time; leaves fewer rows than `least`."""
         waiting, done = self._waiting, 0
         size = self._execution.get_batch_size() or len(waiting)
         try:
@@ -84,7 +84,9 @@ class JdbcOperator(Operator):
         """Writes the rows of a batch."""
 
     def _execute(self, cursor: Any, rows: list[Row], undo: Callable[[], None]) -> None:
-        """Runs the statement with all rows. If one is refused, `undo` takes back the others, and the error names it."""
+        """Executes the statement with all rows. If one is refused, `undo` rolls back the others, and the error names
+        it.
+        """
         statement = self._binder.statement
         try:
             self._database.execute_all(cursor, statement, rows)
@@ -93,7 +95,7 @@ class JdbcOperator(Operator):
             if self._database.is_temporary(error):
                 raise
         undo()
-        # Row by row: it turns out which one is at fault, or that none is any longer.
+        # Row by row, to find the one at fault, or to find that none is any longer.
         for row in rows:
             try:
                 cursor.execute(statement, row)
@@ -103,13 +105,13 @@ class JdbcOperator(Operator):
                 raise self._fault(error, row) from error
 
     def _fault(self, error: Exception, *row: Row) -> UserCodeError:
-        """The error that names the operator, the database, the statement and, where one is at fault, the row."""
+        """Returns the error that names the operator, the database, the statement and, if one is at fault, the row."""
         told = f"{self._database}: {type(error).__name__}: {str(error).strip()}\nStatement: {self._binder.sql}"
         return user_fault(JdbcError(told), self.context.name, self.context.subtask, *row)
 
 
 class JdbcSinkOperator(JdbcOperator):
-    """Writes each batch in a transaction of its own, again if need be: at least once."""
+    """Writes each batch in its own transaction, and retries if needed: at least once."""
 
     def open(self) -> None:
         super().open()
@@ -151,10 +153,10 @@ class JdbcSinkOperator(JdbcOperator):
         connection.commit()
 
     def _disconnect(self) -> None:
-        """Drops a connection that may be lost; what it has not committed is rolled back."""
+        """Drops a connection that may be lost; uncommitted changes are rolled back."""
         connection, self._connection = self._connection, None
         try:
             if connection is not None:
                 connection.close()
-        except Exception:  # It is lost, then.
+        except Exception:  # The connection is lost.
             return

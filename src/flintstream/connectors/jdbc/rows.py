@@ -1,4 +1,4 @@
-"""From records to the values of an SQL statement."""
+"""Converts records to the values of an SQL statement."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _NEEDS_ADAPTING = (BasicType.BIG_DEC, BasicType.INSTANT)
 
 
 class RowBinder:
-    """Makes of each record the tuple of values that stand for the question marks of a statement."""
+    """Converts each record to the tuple of values for the placeholders of a statement."""
 
     def __init__(self, sql: str, type_info: TypeInformation, database: Database) -> None:
         self.sql = sql
-        """The statement as it was given."""
+        """The statement as given."""
         self._type = type_info
         self._database = database
         self.statement, marks = database.syntax.translate(sql)
         fields = _fields(type_info)
         if marks != len(fields):
             raise ValueError(
-                f"the SQL statement {sql!r} has {marks} question marks, the type {type_info} has {len(fields)} fields"
+                f"the SQL statement {sql!r} has {marks} placeholders, but the type {type_info} has {len(fields)} fields"
             )
         for name, kind in fields:
             _check_column(name, kind, database)
         self._adapted = [index for index, (_, kind) in enumerate(fields) if not _is_plain(kind)]
 
     def bind(self, records: list[Any]) -> list[tuple[Any, ...]]:
-        """The values of each record, in the declared type."""
+        """Returns the values of each record, in the declared type."""
         values = self._type.coerce(records)
         if isinstance(self._type, RowTypeInfo):
             rows = [tuple(row._values) for row in values]
@@ -67,11 +67,13 @@ def _fields(type_info: TypeInformation) -> list[tuple[str, TypeInformation]]:
 
 def _check_column(name: str, kind: TypeInformation, database: Database) -> None:
     if isinstance(kind, (RowTypeInfo, TupleTypeInfo, MapTypeInfo)):
-        raise ValueError(f"JdbcSink: field {name!r} has the type {kind}, which no column holds: make a string of it")
+        raise ValueError(
+            f"JdbcSink: field {name!r} has the type {kind}, which no column supports: convert it to a string"
+        )
     if isinstance(kind, _ARRAYS) and not database.has_arrays and kind != Types.PRIMITIVE_ARRAY(Types.BYTE()):
-        raise ValueError(f"JdbcSink: field {name!r} has the type {kind}, and {database} has no arrays")
+        raise ValueError(f"JdbcSink: field {name!r} has the type {kind}, but {database} has no arrays")
 
 
 def _is_plain(kind: TypeInformation) -> bool:
-    """Whether every driver takes values of the type as they are."""
+    """Returns whether every driver accepts values of the type directly."""
     return isinstance(kind, BasicTypeInfo) and kind.basic_type not in _NEEDS_ADAPTING

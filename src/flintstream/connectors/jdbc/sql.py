@@ -1,4 +1,4 @@
-"""From the SQL of JDBC, where `?` stands for a value, to that of a Python driver."""
+"""Translates the SQL of JDBC, with `?` for a value, to that of a Python driver."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _LEFT_OPEN = r"""['"]|/\*"""
 
 @dataclass(frozen=True)
 class Syntax:
-    """How a database writes what is not to be searched for `?`, and how its Python driver marks values."""
+    """A database's syntax of strings and comments, where `?` is not a placeholder, and its driver's placeholder."""
 
     quoted: tuple[str, ...]
     """Regular expressions of strings, quoted names and comments."""
     placeholder: str
-    """What the driver has in place of `?`."""
+    """The driver's placeholder."""
     nested_comments: bool = False
-    """Whether there may be comments in a comment, which no regular expression can tell."""
+    """Whether comments may be nested, which no regular expression can match."""
     doubled_question_mark: bool = False
     """Whether `??` is an operator `?`."""
 
     def translate(self, sql: str) -> tuple[str, int]:
-        """The statement for the driver, and how many values it takes."""
+        """Returns the statement for the driver, and its number of placeholders."""
         pieces: list[str] = []
         count = position = 0
         pattern = re.compile("|".join((*self.quoted, r"(?P<mark>\?\??)", f"(?P<open>{_LEFT_OPEN})")), re.S)
@@ -55,11 +55,11 @@ class Syntax:
         return "".join(pieces), count
 
     def _text(self, text: str) -> str:
-        # A driver that marks values by %s takes any other % for a mark, in strings and comments too.
+        # A driver with %s placeholders interprets any other %, even in strings and comments.
         return text.replace("%", "%%") if "%" in self.placeholder else text
 
     def _end_of_comment(self, sql: str, start: int) -> int:
-        """Where a comment with perhaps others in it ends; anything else that is left open is an error."""
+        """Returns the end of a comment, which may contain others; an unterminated one is an error."""
         if not (self.nested_comments and sql.startswith("/*", start)):
             raise _unclosed(sql, start)
         depth = 0

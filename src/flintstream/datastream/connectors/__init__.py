@@ -1,4 +1,4 @@
-"""Sources and sinks: each connector in a module of its own."""
+"""Sources and sinks, one module per connector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source and Sink: what `env.from_source` and `stream.sink_to` take."""
+"""Source and Sink: the base classes of what `env.from_source` and `stream.sink_to` accept."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class DeliveryGuarantee(Enum):
-    """What a sink promises when the job has to be restarted.
+    """The delivery guarantee of a sink after a restart.
 
     Example::
 
@@ -46,7 +46,7 @@ class DeliveryGuarantee(Enum):
     """
 
     EXACTLY_ONCE = 0
-    """Each record arrives once, also after a failure. Needs checkpoints."""
+    """Each record arrives exactly once, even after a failure. Needs checkpoints."""
     AT_LEAST_ONCE = 1
     """Each record arrives; some may arrive again after a failure."""
     NONE = 2
@@ -54,39 +54,39 @@ class DeliveryGuarantee(Enum):
 
 
 class JavaFunctionWrapper:
-    """What PyFlink's connectors have in common. There is no Java object behind those of Flintstream."""
+    """PyFlink's base class of connectors. Those of Flintstream have no Java object."""
 
     def get_java_function(self) -> NoReturn:
-        """Not available: Flintstream's connectors are written in Python."""
+        """Not supported: Flintstream's connectors are written in Python."""
         java_only(f"{type(self).__name__}.get_java_function()", "Pass the connector itself.")
 
 
 class Source(JavaFunctionWrapper, ABC, Generic[T_co]):
-    """Where records come from; given to `env.from_source`.
+    """A source of records, for `env.from_source`.
 
     To write your own, inherit from :class:`flintstream.datastream.connectors.source.PythonSource`, or from
     :class:`SplitBasedSource` where one reader reads all splits of a subtask, or where there is more to finding them.
     """
 
     bounded: bool = True
-    """Whether the source ends."""
+    """Whether the source is bounded."""
 
     replayable: bool = True
-    """Whether the source can be read again from an earlier position, after a failure."""
+    """Whether the source can be replayed from an earlier position after a failure."""
 
     parallel: bool = True
     """Whether the source can have more than one subtask."""
 
     exact: bool = False
-    """Whether every record is of `produced_type` by the way it is made, and need not be checked."""
+    """Whether every record is of `produced_type` by construction, and need not be checked."""
 
     @abstractmethod
     def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
-        """The operator that reads this source in a slot."""
+        """Returns the operator that reads this source in a slot."""
 
     @property
     def produced_type(self) -> TypeInformation | None:
-        """The type of the records, where the source knows it."""
+        """Returns the type of the records, if the source knows it."""
         return None
 
 
@@ -116,7 +116,7 @@ class SplitBasedSource(SplitSource, Source[T_co]):
 
 @dataclass(frozen=True)
 class SecondStage:
-    """The second operator of a sink, and how the results of the first are spread over its subtasks."""
+    """The second operator of a sink, and the partitioning of the writer's results over its subtasks."""
 
     name: str
     operator: Operator
@@ -124,28 +124,28 @@ class SecondStage:
 
 
 class Sink(JavaFunctionWrapper, ABC, Generic[IN]):
-    """Where records go; given to `stream.sink_to`."""
+    """A sink of records, for `stream.sink_to`."""
 
     @abstractmethod
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
-        """The operator that writes to this sink in a slot."""
+        """Returns the operator that writes to this sink in a slot."""
 
     def create_second_stage(self) -> SecondStage | None:
-        """What takes the results of the operator that writes and commits them; None if that one does it itself."""
+        """Returns the stage that commits the writer's results; None if the writer commits itself."""
         return None
 
 
 class StreamTransformer(ABC):
-    """Changes a stream before it enters a sink."""
+    """Transforms a stream before it enters a sink."""
 
     @abstractmethod
     def apply(self, ds: DataStream) -> DataStream:
-        """The stream that the sink takes in place of `ds`."""
+        """Returns the stream that the sink receives instead of `ds`."""
 
 
 class SupportsPreprocessing(ABC):
-    """A sink that wants its stream changed first."""
+    """A sink that transforms its stream first."""
 
     @abstractmethod
     def get_transformer(self) -> StreamTransformer | None:
-        """What changes the stream; None to leave it as it is."""
+        """Returns the transformer; None to leave the stream unchanged."""

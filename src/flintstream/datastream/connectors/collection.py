@@ -1,4 +1,4 @@
-"""A collection of the program as a source."""
+"""CollectionSource: the elements of a collection as a source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flintstream.runtime.source import Split, SplitReader
 
 
 class CollectionSource(SplitBasedSource):
-    """The elements of a list, in order; what `env.from_collection` records."""
+    """Reads the elements of a list, in order; used by `env.from_collection`."""
 
     def __init__(self, values: list[Any]) -> None:
         self._values = values

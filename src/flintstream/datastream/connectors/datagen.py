@@ -1,4 +1,4 @@
-"""DataGeneratorSource: records made by a function from their index, as fast as wanted."""
+"""DataGeneratorSource: generates records from their index, at a limited rate."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from flintstream.runtime.source import SourceError, Split, SplitReader
 __all__ = ["DataGeneratorSource", "RateLimiterStrategy"]
 
 _BURST_SECONDS = 1.0
-"""How much of what was missed is made up for at once, after a wait."""
+"""The maximum backlog that is caught up at once after a wait."""
 
 
 @dataclass(frozen=True)
 class RateLimiterStrategy:
-    """How fast a source gives records, all its subtasks together.
+    """Limits the rate of a source, over all its subtasks.
 
     Example::
 
@@ -39,22 +39,22 @@ class RateLimiterStrategy:
 
     @staticmethod
     def per_second(records_per_second: float) -> RateLimiterStrategy:
-        """So many records a second, shared evenly by the subtasks."""
+        """Limits the rate to a number of records per second, shared evenly by the subtasks."""
         if isinstance(records_per_second, bool) or not isinstance(records_per_second, (int, float)):
             raise TypeError(f"per_second: expected a number, got {records_per_second!r}")
         if not records_per_second > 0:
-            raise ValueError(f"per_second: the rate must be above 0, got {records_per_second}")
+            raise ValueError(f"per_second: the rate must be greater than 0, got {records_per_second}")
         return RateLimiterStrategy(float(records_per_second))
 
     @staticmethod
     def no_op() -> RateLimiterStrategy:
-        """As fast as the job takes them."""
+        """Sets no limit."""
         return RateLimiterStrategy()
 
     @staticmethod
     def per_checkpoint(records_per_checkpoint: int) -> NoReturn:
-        """Not available yet: so many records between two checkpoints."""
-        raise NotImplementedError("RateLimiterStrategy.per_checkpoint is not available yet; use per_second")
+        """Not supported yet: a number of records between two checkpoints."""
+        raise NotImplementedError("RateLimiterStrategy.per_checkpoint is not supported yet; use per_second")
 
 
 class DataGeneratorSource(SplitBasedSource[T_co]):
@@ -64,13 +64,11 @@ class DataGeneratorSource(SplitBasedSource[T_co]):
         source = DataGeneratorSource(lambda index: f"Number: {index}", 1000, rate, Types.STRING())
         env.from_source(source, WatermarkStrategy.no_watermarks(), "Generator")
 
-    :param generator_function: makes a record from its index: a function, or an object with `map(index)`. It
-        must give the same record for the same index each time, so that the source can be read again after a
-        failure.
-    :param count: how many records in all; None for a source that never ends. A bounded source gives each
-        subtask a contiguous range of indices, one without end gives subtask i of n the indices i, i + n, i +
-        2 n, and so on.
-    :param rate_limiter_strategy: how fast; as fast as possible unless given.
+    :param generator_function: creates a record from its index: a function, or an object with `map(index)`. It must be
+    deterministic, so that the source can be replayed after a failure.
+    :param count: the total number of records; None for an unbounded source. A bounded source assigns each subtask a
+    contiguous range of indices, an unbounded one assigns subtask i of n the indices i, i + n, i + 2 n, and so on.
+    :param rate_limiter_strategy: the rate limit; none by default.
     :param type_info: the type of the records.
     """
 
@@ -81,7 +79,7 @@ class DataGeneratorSource(SplitBasedSource[T_co]):
         rate_limiter_strategy: RateLimiterStrategy | None = None,
         type_info: TypeInformation | None = None,
     ) -> None:
-        bound_method(generator_function, "map")  # refuses what cannot be called
+        bound_method(generator_function, "map")  # raises if it is not callable
         if count is not None:
             positive("DataGeneratorSource: count", count, least=0)
         if rate_limiter_strategy is not None and not isinstance(rate_limiter_strategy, RateLimiterStrategy):
@@ -125,11 +123,11 @@ class _Indices:
     end: int | None
     step: int
     parts: int
-    """How many splits share the rate."""
+    """The number of splits that share the rate."""
 
 
 class _Pace:
-    """Says how many records are due: the n-th one n / rate seconds after the start."""
+    """Computes how many records are due: the n-th one n / rate seconds after the start."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate

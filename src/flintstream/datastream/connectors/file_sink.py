@@ -1,4 +1,4 @@
-"""FileSink and StreamingFileSink: records into part files, in buckets."""
+"""FileSink and StreamingFileSink: write records into part files, in buckets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Self = TypeVar("_Self", bound="_Builder")
 
 
 class _Builder:
-    """Settings that both file sinks have."""
+    """The settings shared by both file sinks."""
 
     def __init__(self, base_path: str | os.PathLike[str], file_format: Encoder | BulkWriterFactory) -> None:
         self._settings = FileSinkSettings(
@@ -50,20 +50,20 @@ class _Builder:
         )
 
     def with_bucket_check_interval(self: _Self, interval: int) -> _Self:
-        """How often (milliseconds) it is checked which files are complete by their age: 60000 unless set."""
+        """Sets how often (milliseconds) the rolling policy is checked for age and inactivity: 60000 by default."""
         seconds = positive("with_bucket_check_interval: interval", interval) / 1000
         self._settings = replace(self._settings, check_seconds=seconds)
         return self
 
     def with_bucket_assigner(self: _Self, bucket_assigner: BucketAssigner) -> _Self:
-        """Into which directories records go: one for each hour unless set."""
+        """Sets the assigner of records to directories; by default, one directory per hour."""
         if not isinstance(bucket_assigner, BucketAssigner):
             raise TypeError(f"with_bucket_assigner: expected a BucketAssigner, got {bucket_assigner!r}")
         self._settings = replace(self._settings, bucket_assigner=bucket_assigner)
         return self
 
     def with_output_file_config(self: _Self, output_file_config: OutputFileConfig) -> _Self:
-        """How files are named."""
+        """Sets how files are named."""
         if not isinstance(output_file_config, OutputFileConfig):
             raise TypeError(f"with_output_file_config: expected an OutputFileConfig, got {output_file_config!r}")
         self._settings = replace(self._settings, names=output_file_config)
@@ -74,8 +74,8 @@ class _Builder:
             raise TypeError(f"with_rolling_policy: expected a RollingPolicy, got {policy!r}")
         if self._settings.bulk is not None and not isinstance(policy, OnCheckpointRollingPolicy):
             raise ValueError(
-                "with_rolling_policy: files of a bulk format end with each checkpoint, since one without its end cannot be "
-                f"read: use RollingPolicy.on_checkpoint_rolling_policy(), not a {type(policy).__name__}"
+                "with_rolling_policy: files of a bulk format must roll on each checkpoint, since an unfinished one "
+                f"cannot be read: use RollingPolicy.on_checkpoint_rolling_policy(), not a {type(policy).__name__}"
             )
         self._settings = replace(self._settings, rolling_policy=policy)
         return self
@@ -89,16 +89,15 @@ class FileSink(Sink, SupportsPreprocessing):
             .with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=1024 ** 2)).build()
         stream.sink_to(sink)
 
-    Below the path there is a directory for each bucket, and in it files `part-<uid>-<subtask>-<n>`, where
-    the uid is random. While a file is written it has a hidden name, `.part-….inprogress.<uuid>`, which
-    readers pass over. It is complete when the rolling policy says so, or at the end of the input, and gets
-    its name when the next checkpoint is complete: each record is in one file, once. Without checkpointing
-    that is at the end of the input.
+    Below the path there is a directory for each bucket, with files `part-<uid>-<subtask>-<n>`, where the uid is random.
+    A file in progress has a hidden name, `.part-….inprogress.<uuid>`, which readers ignore. The rolling policy, or the
+    end of the input, closes it, and it gets its final name when the next checkpoint completes: each record is in one
+    file, exactly once. Without checkpointing files get their names at the end of the input.
 
-    With `enable_compact` small files become larger ones first, which are named `compacted-part-…`.
+    With `enable_compact` small files are first merged into larger ones, named `compacted-part-…`.
 
-    On a disk, files go on over checkpoints and restarts with the default rolling policy. Behind a URL, and in a bulk
-    format, a file ends with each checkpoint whatever the policy is.
+    On a local disk with the default rolling policy, a file is continued across checkpoints and restarts. On other file
+    systems, and with a bulk format, files roll on each checkpoint, whatever the policy.
     """
 
     def __init__(self, settings: FileSinkSettings, transformer: StreamTransformer | None = None) -> None:
@@ -107,12 +106,14 @@ class FileSink(Sink, SupportsPreprocessing):
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:
-        """A sink that writes one record after another; an `Encoder` makes their bytes."""
+        """Returns a builder of a sink that writes record by record, encoded by an `Encoder`."""
         return FileSink.RowFormatBuilder(base_path, _checked_encoder(encoder))
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSink.BulkFormatBuilder:
-        """A sink that writes Parquet and the like: `ParquetBulkWriters`, or a `BulkWriterFactory` of your own."""
+        """Returns a builder of a sink that writes a bulk format: `ParquetBulkWriters`, or a `BulkWriterFactory` of your
+        own.
+        """
         return FileSink.BulkFormatBuilder(base_path, _checked_factory(writer_factory))
 
     def get_transformer(self) -> StreamTransformer | None:
@@ -133,11 +134,11 @@ class FileSink(Sink, SupportsPreprocessing):
         """Settings of a `FileSink`."""
 
         def with_rolling_policy(self, rolling_policy: RollingPolicy) -> FileSink.BaseBuilder:
-            """When a file is complete."""
+            """Sets when a file is closed."""
             return self._with_rolling_policy(rolling_policy)
 
         def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> FileSink.BaseBuilder:
-            """Small files of a bucket, of all subtasks, become one before readers see them.
+            """Merges small files of a bucket, from all subtasks, before they become visible.
 
             Example::
 
@@ -155,17 +156,18 @@ class FileSink(Sink, SupportsPreprocessing):
             return self
 
         def disable_compact(self) -> FileSink.BaseBuilder:
-            """Files are not compacted any more. A job that goes on from a savepoint of one that did so needs this: what was
-            still to be compacted gets its names, each file for itself."""
+            """Disables compaction. Required when a job is restored from a savepoint of one that compacted: the files
+            that were still to be compacted are then published as they are.
+            """
             self._settings = replace(self._settings, compaction=FileCompaction())
             return self
 
         def build(self) -> FileSink:
-            """The sink."""
+            """Returns the sink."""
             return FileSink(self._settings)
 
     class RowFormatBuilder(BaseBuilder):
-        """Settings of a `FileSink` that writes one record after another."""
+        """Settings of a `FileSink` that writes record by record."""
 
     class BulkFormatBuilder(BaseBuilder):
         """Settings of a `FileSink` that writes a bulk format."""
@@ -186,33 +188,35 @@ class StreamingFileSink(SinkFunction):
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> StreamingFileSink.DefaultRowFormatBuilder:
-        """A sink that writes one record after another; an `Encoder` makes their bytes."""
+        """Returns a builder of a sink that writes record by record, encoded by an `Encoder`."""
         return StreamingFileSink.DefaultRowFormatBuilder(base_path, _checked_encoder(encoder))
 
     @staticmethod
     def for_bulk_format(
         base_path: str, writer_factory: BulkWriterFactory
     ) -> StreamingFileSink.DefaultBulkFormatBuilder:
-        """A sink that writes Parquet and the like: `ParquetBulkWriters`, or a `BulkWriterFactory` of your own."""
+        """Returns a builder of a sink that writes a bulk format: `ParquetBulkWriters`, or a `BulkWriterFactory` of your
+        own.
+        """
         return StreamingFileSink.DefaultBulkFormatBuilder(base_path, _checked_factory(writer_factory))
 
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
-        """The operator that writes files in a slot."""
+        """Returns the operator that writes files in a slot."""
         return FileSinkOperator(self._settings, input_type, unique_names=False)
 
     class BaseBuilder(_Builder):
         """Settings of a `StreamingFileSink`."""
 
         def with_rolling_policy(self, policy: RollingPolicy) -> StreamingFileSink.BaseBuilder:
-            """When a file is complete."""
+            """Sets when a file is closed."""
             return self._with_rolling_policy(policy)
 
         def build(self) -> StreamingFileSink:
-            """The sink."""
+            """Returns the sink."""
             return StreamingFileSink(self._settings)
 
     class DefaultRowFormatBuilder(BaseBuilder):
-        """Settings of a `StreamingFileSink` that writes one record after another."""
+        """Settings of a `StreamingFileSink` that writes record by record."""
 
     class DefaultBulkFormatBuilder(BaseBuilder):
         """Settings of a `StreamingFileSink` that writes a bulk format."""

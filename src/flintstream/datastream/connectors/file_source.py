@@ -1,4 +1,4 @@
-"""FileSource: files as a source, read once or watched for."""
+"""FileSource: files as a source, bounded or monitored continuously."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from flintstream.runtime.source import Split, SplitReader
 __all__ = ["FileEnumeratorProvider", "FileSource", "FileSourceBuilder", "FileSplitAssignerProvider"]
 
 SPLIT_BYTES = 64 * 1024 * 1024
-"""Larger files are read in parts of this size, if their format allows that."""
+"""Larger files are split into splits of this size, if their format allows that."""
 
 
 class FileEnumeratorProvider:
-    """Whether large files are read in several parts. Either way, files are looked for in directories and
-    below, and names that start with `.` or `_` are left out.
+    """Whether large files are split. In any case directories are searched recursively, and names that start with `.` or
+    `_` are ignored.
 
     Example::
 
@@ -33,18 +33,17 @@ class FileEnumeratorProvider:
 
     @staticmethod
     def default_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """Large files are split, unless they are compressed or their format does not allow it. The
-        default."""
+        """Splits large files, unless they are compressed or their format is not splittable. The default."""
         return FileEnumeratorProvider(True)
 
     @staticmethod
     def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """Each file is read by one subtask."""
+        """Reads each file in one subtask."""
         return FileEnumeratorProvider(False)
 
 
 class FileSplitAssignerProvider:
-    """Which subtask reads which file.
+    """Decides which subtask reads which file.
 
     Example::
 
@@ -53,20 +52,19 @@ class FileSplitAssignerProvider:
 
     @staticmethod
     def locality_aware_split_assigner() -> FileSplitAssignerProvider:
-        """The default: the next file goes to the subtask with the fewest. (Slots know of no file that is
-        nearer.)"""
+        """The default: assigns the next file to the subtask with the fewest. (Slots have no notion of locality.)"""
         return FileSplitAssignerProvider()
 
 
 class FileSource(SplitBasedSource):
-    """The records in files.
+    """Reads records from files.
 
         source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in").build()
         env.from_source(source, WatermarkStrategy.no_watermarks(), "files")
 
-    A path is a file, a directory (with all below it), a pattern such as `/data/*/part-*`, or a URL that
-    fsspec knows, such as `s3://bucket/in`. Each subtask reads its files one after the other, by name. A file
-    is read once, by its path: what is appended to it afterwards is not seen.
+    A path is a file, a directory (searched recursively), a pattern such as `/data/*/part-*`, or a URL that fsspec
+    knows, such as `s3://bucket/in`. Each subtask reads its files one after the other, in the order of their names. Each
+    path is read once: data appended later is not read.
     """
 
     sequential = True
@@ -88,14 +86,18 @@ class FileSource(SplitBasedSource):
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
-        """A source of lines, CSV or JSON: `for_record_stream_format(JsonLinesFormat(), "in").build()`."""
+        """Returns a builder of a source of lines, CSV or JSON: `for_record_stream_format(JsonLinesFormat(),
+        "in").build()`.
+        """
         if not isinstance(stream_format, StreamFormat):
             raise TypeError(f"for_record_stream_format: expected a StreamFormat, got {stream_format!r}")
         return FileSourceBuilder(stream_format, paths)
 
     @staticmethod
     def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
-        """A source of files such as Parquet: `for_bulk_file_format(ParquetFormat(), "in").build()`."""
+        """Returns a builder of a source of files such as Parquet: `for_bulk_file_format(ParquetFormat(),
+        "in").build()`.
+        """
         if not isinstance(bulk_format, BulkFormat):
             raise TypeError(f"for_bulk_file_format: expected a BulkFormat, got {bulk_format!r}")
         return FileSourceBuilder(bulk_format, paths)
@@ -110,7 +112,8 @@ class FileSource(SplitBasedSource):
             if self.bounded:
                 check_exists(path)
             for file in find_files(path):
-                # The first part of a file has the path itself as its id: where it is known, so are all parts.
+                # The first split of a file has the path itself as its id: if it is known, so are all splits of the
+                # file.
                 if file.path not in known and file.path not in splits:
                     splits.update((split.split_id, split) for split in self._parts(file.path, file.size))
         return splits.values()
@@ -130,7 +133,7 @@ class FileSource(SplitBasedSource):
 
 
 class FileSourceBuilder:
-    """Settings of a `FileSource`; made by its `for_...` methods.
+    """Settings of a `FileSource`; created by its `for_...` methods.
 
     Example::
 
@@ -146,36 +149,36 @@ class FileSourceBuilder:
         self._splitting = True
 
     def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
-        """The source never ends: it looks for new files each time the interval has passed."""
+        """Makes the source unbounded: it looks for new files at the given interval."""
         if not isinstance(discovery_interval, Duration):
             raise TypeError(f"monitor_continuously: expected a Duration, got {discovery_interval!r}")
         if discovery_interval.to_nanos() <= 0:
-            raise ValueError(f"monitor_continuously: the interval must be above 0, got {discovery_interval!r}")
+            raise ValueError(f"monitor_continuously: the interval must be greater than 0, got {discovery_interval!r}")
         self._discovery_interval = discovery_interval.to_seconds()
         return self
 
     def process_static_file_set(self) -> FileSourceBuilder:
-        """The source ends when the files that are there at the start have been read. The default."""
+        """Ends the source when the files that exist at the start have been read. The default."""
         self._discovery_interval = None
         return self
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
-        """Whether large files are split: see `FileEnumeratorProvider`."""
+        """Sets whether large files are split: see `FileEnumeratorProvider`."""
         self._splitting = file_enumerator.splitting
         return self
 
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
-        """Takes the one assigner there is."""
+        """Accepts the only split assigner there is."""
         if not isinstance(split_assigner, FileSplitAssignerProvider):
             raise TypeError(f"set_split_assigner: expected a FileSplitAssignerProvider, got {split_assigner!r}")
         return self
 
     def set_split_size(self, split_bytes: int) -> FileSourceBuilder:
-        """In how large parts large files are read: 64 MB unless set."""
+        """Sets the size of the splits of large files: 64 MB by default."""
         self._split_bytes = positive("set_split_size: split_bytes", split_bytes)
         return self
 
     def build(self) -> FileSource:
-        """The source. Its files need not be there yet: a path that does not exist fails the job when it starts."""
+        """Returns the source. A path that does not exist fails the job when it starts."""
         split_bytes = self._split_bytes if self._splitting else None
         return FileSource(self._format, self._paths, self._discovery_interval, split_bytes)

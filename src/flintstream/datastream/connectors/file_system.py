@@ -1,4 +1,4 @@
-"""Files as sources and sinks: the names that a program imports."""
+"""Files as sources and sinks: the public names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JdbcSink: records as rows of a database, by an SQL statement."""
+"""JdbcSink: writes records to a database with an SQL statement."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 
 class JdbcSink(SinkFunction):
-    """Runs an SQL statement with each record; for `stream.add_sink`.
+    """Executes an SQL statement with each record; for `stream.add_sink`.
 
     Example::
 
@@ -46,13 +46,13 @@ class JdbcSink(SinkFunction):
         jdbc_connection_options: JdbcConnectionOptions,
         jdbc_execution_options: JdbcExecutionOptions | None = None,
     ) -> JdbcSink:
-        """A sink that writes each row at least once; exactly once in effect, if writing one again changes nothing.
+        """Returns a sink that writes each row at least once; with an idempotent statement, effectively exactly once.
 
-        :param sql: the statement, with a `?` for each value.
+        :param sql: the statement, with a `?` placeholder per value.
         :param type_info: the type of the records: a row or a tuple with a field for each `?`, or the type of a
             single value.
-        :param jdbc_connection_options: where the database is.
-        :param jdbc_execution_options: how rows are gathered; `JdbcExecutionOptions.defaults()` unless given.
+        :param jdbc_connection_options: the connection to the database.
+        :param jdbc_execution_options: how rows are batched; `JdbcExecutionOptions.defaults()` by default.
         """
         database = database_of(_checked("jdbc_connection_options", jdbc_connection_options, JdbcConnectionOptions))
         execution = jdbc_execution_options or JdbcExecutionOptions.defaults()
@@ -68,19 +68,19 @@ class JdbcSink(SinkFunction):
         jdbc_execution_options: JdbcExecutionOptions | None = None,
         jdbc_exactly_once_options: JdbcExactlyOnceOptions | None = None,
     ) -> JdbcSink:
-        """A sink that writes each row exactly once, whatever the statement: by transactions in two phases.
+        """Returns a sink that writes each row exactly once, with any statement, by two-phase commit.
 
-        It needs PostgreSQL with `max_prepared_transactions`, and checkpoints. Rows are seen when the checkpoint that
-        follows them has completed.
+        It needs PostgreSQL with `max_prepared_transactions`, and checkpointing. Rows become visible when the next
+        checkpoint completes.
 
-        :param jdbc_execution_options: how rows are gathered, with 0 retries: a transaction that was lost is written
-            again by the restore of the last checkpoint.
-        :param jdbc_exactly_once_options: how transactions are committed; `JdbcExactlyOnceOptions.defaults()` unless
-            given.
+        :param jdbc_execution_options: how rows are batched; must have 0 retries, since a lost transaction is written
+        again after a restore from the last checkpoint.
+        :param jdbc_exactly_once_options: how transactions are committed; `JdbcExactlyOnceOptions.defaults()` by
+        default.
         """
         database = database_of(_checked("jdbc_connection_options", jdbc_connection_options, JdbcConnectionOptions))
         if not isinstance(database, PostgreSql):
-            raise NotImplementedError(f"exactly_once_sink is available for PostgreSQL only, not for {database}")
+            raise NotImplementedError(f"exactly_once_sink supports PostgreSQL only, not {database}")
         execution = jdbc_execution_options or JdbcExecutionOptions.builder().with_max_retries(0).build()
         _checked("jdbc_execution_options", execution, JdbcExecutionOptions)
         if execution.get_max_retries():
@@ -94,7 +94,7 @@ class JdbcSink(SinkFunction):
         return JdbcSink(partial(ExactlyOnceJdbcOperator, binder, database, execution, exactly_once))
 
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
-        """The operator that writes rows in a slot."""
+        """Returns the operator that writes rows in a slot."""
         return self._create()
 
 

@@ -1,4 +1,4 @@
-"""NumberSequenceSource: the integers from one number to another."""
+"""NumberSequenceSource: a range of integers as a source."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["NumberSequenceSource"]
 
 
 class NumberSequenceSource(SplitBasedSource[int]):
-    """The integers from `start` to `end`, both included, in as many parts as the source has subtasks.
+    """The integers from `start` to `end`, both inclusive, in one range per subtask.
 
         env.from_source(NumberSequenceSource(1, 1000), WatermarkStrategy.no_watermarks(), "numbers")
 
-    Each subtask reads its part in order.
+    Each subtask reads its range in order.
     """
 
     exact = True

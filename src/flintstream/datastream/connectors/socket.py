@@ -1,4 +1,4 @@
-"""SocketTextSource: the lines that a server sends over a TCP connection."""
+"""SocketTextSource: lines received over a TCP connection."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _RECEIVE_BYTES = 1 << 16
 
 
 class SocketTextSource(Source[str]):
-    """Texts that a server sends, each ended by a delimiter; what `env.socket_text_stream` reads.
+    """Reads delimited text from a TCP server; used by `env.socket_text_stream`.
 
         env.from_source(SocketTextSource("localhost", 9999), WatermarkStrategy.no_watermarks(), "socket")
 
-    The source ends when the server closes the connection. It has one subtask, and it cannot be read again:
-    what had been received before a failure is lost after it.
+    The source ends when the server closes the connection. It has one subtask and cannot be replayed: data received
+    after the last checkpoint is lost in a failure.
 
     :param hostname: the server's name or address.
     :param port: the server's port.
-    :param delimiter: what ends a text. With the line feed, a carriage return in front of it is left out too.
-    :param max_retry: how often to connect again, 500 ms later, when the connection is refused or closed; -1
-        for always.
+    :param delimiter: the delimiter of texts. With a line feed, a carriage return before it is removed too.
+    :param max_retry: how often to reconnect, after 500 ms each, when the connection is refused or closed; -1 for no
+    limit.
     """
 
     bounded = False
@@ -50,7 +50,7 @@ class SocketTextSource(Source[str]):
         if positive("SocketTextSource: port", port) > 65535:
             raise ValueError(f"SocketTextSource: port must be at most 65535, got {port}")
         if not isinstance(delimiter, str) or not delimiter:
-            raise ValueError(f"SocketTextSource: delimiter must be a text that is not empty, got {delimiter!r}")
+            raise ValueError(f"SocketTextSource: delimiter must be a non-empty string, got {delimiter!r}")
         positive("SocketTextSource: max_retry", max_retry, least=-1)
         self._function = SocketTextFunction(hostname, port, delimiter, max_retry)
 
@@ -68,7 +68,7 @@ class SocketTextSource(Source[str]):
 
 
 class SocketTextFunction(RichSourceFunction[str]):
-    """Connects, receives, and collects texts, on a thread of its own."""
+    """Connects, receives and collects texts, on its own thread."""
 
     def __init__(self, hostname: str, port: int, delimiter: str, max_retry: int) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class SocketTextFunction(RichSourceFunction[str]):
             failure: OSError | None = None
             try:
                 with socket.create_connection(self._address, _CONNECT_SECONDS) as connection:
-                    connection.settimeout(None)  # Nobody knows when the next text comes; `cancel` ends the wait.
+                    connection.settimeout(None)  # the next text may come at any time; `cancel` ends the wait
                     keep_alive(connection)
                     self._connection = connection
                     self._receive(connection, texts, ctx)
@@ -130,7 +130,7 @@ class SocketTextFunction(RichSourceFunction[str]):
 
 
 class _Texts:
-    """Cuts what arrives into texts; characters and delimiters may be spread over packets."""
+    """Splits received data into texts; characters and delimiters may span packets."""
 
     def __init__(self, delimiter: str) -> None:
         self._delimiter = delimiter
@@ -153,5 +153,5 @@ class _Texts:
 
 
 def _says_nothing(strategy: WatermarkStrategy) -> bool:
-    """Whether a strategy neither assigns timestamps nor makes watermarks."""
+    """Returns whether a strategy neither assigns timestamps nor generates watermarks."""
     return strategy.timestamp_assigner is None and not strategy.emits_watermarks

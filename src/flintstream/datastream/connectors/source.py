@@ -1,4 +1,4 @@
-"""PythonSource: a source with splits, written in Python by a user of Flintstream."""
+"""PythonSource: base class of user-defined sources with splits."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from flintstream.runtime.source import SourceError, Split, SplitReader
 __all__ = ["PythonSource"]
 
 _TURN_SECONDS = 0.25
-"""How long a split may take to give records before others have their turn."""
+"""How long a split may be read before others get their turn."""
 
 
 class PythonSource(SplitBasedSource[T_co]):
-    """A source of your own: say which splits there are and how one is read.
+    """A user-defined source: lists its splits and reads one of them.
 
         class Tables(PythonSource):
             def splits(self, parallelism):
@@ -36,12 +36,11 @@ class PythonSource(SplitBasedSource[T_co]):
 
         env.from_source(Tables(), WatermarkStrategy.no_watermarks(), "tables")
 
-    A split is any picklable object; it is read by one subtask, in order. A position is any picklable object
-    too: what `read` needs to go on behind a record, such as an offset or the last id. After a failure,
-    `read` is called again with the position that the last checkpoint holds, and must give the records behind
-    it, the same as before.
+    A split is any picklable object; it is read by one subtask, in order. A position is any picklable object from which
+    `read` can resume after a record, such as an offset or the last id. After a failure, `read` is called with the
+    position in the last checkpoint, and must yield the same records after it as before.
 
-    A source without end sets `bounded = False`, and its `read` yields None when there is nothing now::
+    An unbounded source sets `bounded = False`, and its `read` yields None when no record is available::
 
         class Queue(PythonSource):
             bounded = False
@@ -66,28 +65,26 @@ class PythonSource(SplitBasedSource[T_co]):
     """
 
     type_info: TypeInformation | None = None
-    """The type of the records, if you want them checked and converted."""
+    """The type of the records, to check and convert them."""
 
     @abstractmethod
     def splits(self, parallelism: int) -> Iterable[Any]:
-        """The splits that there are now, known ones included. Called on the driver.
+        """Returns all splits that exist now, including known ones. Called on the driver.
 
-        :param parallelism: how many subtasks will read them: more splits are fine, fewer leave subtasks
-            without work.
+        :param parallelism: the number of subtasks that read them; with fewer splits, some subtasks have no work.
         """
 
     @abstractmethod
     def read(self, split: Any, position: Any) -> Iterator[tuple[Any, T_co] | tuple[Any, T_co, int] | None]:
-        """Yields `(next_position, record)`, or `(next_position, record, timestamp)`, or None for "not now".
+        """Yields `(next_position, record)`, or `(next_position, record, timestamp)`, or None if no record is available.
 
-        `position` is None for a split that is read from its beginning, else a `next_position` that this
-        method has yielded before. A split ends when the iterator ends. Called in a slot; it must not wait
-        long for data, since the slot has other splits to read: yield None instead.
+        `position` is None for a split that is read from its beginning, else a `next_position` yielded before. A split
+        ends when the iterator ends. Called in a slot; it must not block for data, since the slot has other splits to
+        read: yield None instead.
         """
 
     def split_id(self, split: Any) -> str:
-        """The name of a split: unique, and the same each time. Its attribute `split_id`, or else
-        `str(split)`."""
+        """Returns the unique, stable id of a split: its attribute `split_id`, or else `str(split)`."""
         return str(getattr(split, "split_id", split))
 
     @property
@@ -106,8 +103,8 @@ class PythonSource(SplitBasedSource[T_co]):
         for split in found:
             if split.split_id in seen:
                 raise SourceError(
-                    f"{type(self).__name__}.splits({parallelism}) gave two splits {split.split_id!r}: "
-                    "give each an attribute split_id of its own, or override split_id(split)"
+                    f"{type(self).__name__}.splits({parallelism}) returned two splits {split.split_id!r}: set a "
+                    "unique attribute split_id on each, or override split_id(split)"
                 )
             seen.add(split.split_id)
         return [split for split in found if split.split_id not in known]
@@ -117,7 +114,7 @@ class PythonSource(SplitBasedSource[T_co]):
 
 
 class _IteratorReader(SplitReader):
-    """Takes what the user's `read` yields."""
+    """Reads the tuples that the user's `read` yields."""
 
     def __init__(self, source: PythonSource, split: Split, position: Any) -> None:
         self._source = source
@@ -177,4 +174,4 @@ class _IteratorReader(SplitReader):
 
     def _error(self, what: str) -> SourceError:
         name = type(self._source).__name__
-        return SourceError(f"{name}.read of split {self._split.split_id!r}, behind position {self._position!r}, {what}")
+        return SourceError(f"{name}.read of split {self._split.split_id!r}, after position {self._position!r}, {what}")

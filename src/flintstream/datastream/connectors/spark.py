@@ -1,4 +1,4 @@
-"""Spark at both ends: any DataFrame as a source, any writer as a sink."""
+"""Spark connectors: any DataFrame as a source, any writer as a sink."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["SparkDataFrameSource", "SparkSink"]
 
 
 class SparkDataFrameSource(Source[Row]):
-    """The rows of a Spark DataFrame as Rows with its column names.
+    """Reads the rows of a Spark DataFrame, as Rows with its column names.
 
-    A batch DataFrame is bounded. A streaming one is read by a StreamingQuery of its own; `trigger` holds the arguments of
+    A batch DataFrame is bounded. A streaming one is read by its own StreamingQuery; `trigger` holds the arguments of
     Spark's `DataStreamWriter.trigger`, e.g. `{"availableNow": True}`.
 
         env.from_source(SparkDataFrameSource(spark.read.parquet("clicks")), WatermarkStrategy.no_watermarks(), "clicks")
@@ -45,24 +45,25 @@ class SparkDataFrameSource(Source[Row]):
     def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
         if watermark_strategy is not None and watermark_strategy.alignment is not None:
             warnings.warn(
-                "with_watermark_alignment() has no effect on a Spark DataFrame, which Spark reads as it likes",
+                "with_watermark_alignment() is not supported for a Spark DataFrame, whose reading Spark controls",
                 stacklevel=3,
             )
         return SparkSourceOperator(tuple(self.frame.columns), watermark_strategy, not self.frame.isStreaming)
 
 
 class SparkSink(Sink):
-    """Any Spark writer: `write(frame, number)` is called on the driver.
+    """Writes with any Spark writer: `write(frame, number)` is called on the driver.
 
         stream.sink_to(SparkSink(lambda frame, number: frame.write.mode("overwrite").parquet(f"out/part={number}")))
 
-    With checkpoints no record is lost, and an idempotent `write` writes each record exactly once. It is called after each
-    completed checkpoint that has records, with the checkpoint's number; a failure at the wrong moment makes it called again,
-    with the same number and the same records. With `by_checkpoint=False` it is called after each epoch, with the epoch's
-    number: at least once. Without checkpoints it is, too, and a job that fails has written some epochs and not others.
+    With checkpoints no record is lost, and an idempotent `write` writes each record exactly once. It is called after
+    each completed checkpoint that has records, with the checkpoint's number; after a failure it may be called again
+    with the same number and the same records. With `by_checkpoint=False` it is called after each epoch, with the
+    epoch's number: at least once. Without checkpoints it is, too, and a job that fails has written some epochs and not
+    others.
 
-    The columns are the fields of the stream's type (`Types.ROW_NAMED`, `Types.TUPLE`, ...). Without a type their names are
-    those of the first record and their types those of the first values; a record that has other fields is refused.
+    The columns are the fields of the stream's type (`Types.ROW_NAMED`, `Types.TUPLE`, ...). Without a type, names and
+    types are inferred from the first record, and a record with other fields is refused.
     """
 
     def __init__(self, write: Callable[[Any, int], Any], by_checkpoint: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""TextFileSink: records as lines of plain files, one for each subtask."""
+"""TextFileSink: writes records as lines of plain files, one file per subtask."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["TextFileSink", "WriteMode"]
 
 
 class TextFileSink(Sink):
-    """Writes each record, as `print` shows it, on a line of its own: for small results and debugging.
+    """Writes each record, as `print` shows it, on its own line: for small results and debugging.
 
         stream.sink_to(TextFileSink("/tmp/result.txt")).set_parallelism(1)
 
-    With one subtask the path is the file; with several it is a directory with the files 1, 2, and so on.
-    Nothing is taken back after a failure: use a `FileSink` for results that count.
+    With one subtask the path is the file; with several it is a directory with the files 1, 2, and so on. Nothing is
+    rolled back after a failure: use a `FileSink` where results must be exact.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class TextFileSink(Sink):
         self._path = absolute(path)
         self._mode = write_mode
         self._charset = charset
-        "".encode(charset)  # refuses an unknown one
+        "".encode(charset)  # raises for an unknown charset
 
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
         if self._mode is WriteMode.NO_OVERWRITE and exists(self._path) and not is_directory(self._path):

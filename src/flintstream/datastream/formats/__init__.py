@@ -1,1 +1,1 @@
-"""Formats of files and messages."""
+"""File and message formats."""

@@ -1,4 +1,4 @@
-"""Types of records as Arrow types, for formats that are written by columns."""
+"""Arrow types of declared types, for columnar formats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flintstream.common.typeinfo import (
 __all__ = ["Converter", "arrow_schema_of_avro", "arrow_type"]
 
 Converter = Callable[[Any], Any]
-"""Makes of a value, never None, one that pyarrow takes."""
+"""Converts a value, never None, to one that pyarrow accepts."""
 
 _BASIC: dict[BasicType, Any] = {
     BasicType.STRING: pa.string(),
@@ -52,9 +52,10 @@ _LOCAL: dict[str, TypeInformation] = {
 
 
 def arrow_type(type_info: TypeInformation, zone: str | None = None) -> tuple[Any, Converter | None]:
-    """The Arrow type of a declared type, and what converts its values; None where pyarrow takes them as they are.
+    """Returns the Arrow type of a declared type, and a converter of its values; None if pyarrow accepts them as they
+    are.
 
-    :param zone: the time zone that timestamps without one are marked with.
+    :param zone: the time zone for timestamps without one.
     """
     if isinstance(type_info, ExternalTypeInfo):
         return arrow_type(type_info._type_info, zone)
@@ -80,7 +81,9 @@ def arrow_type(type_info: TypeInformation, zone: str | None = None) -> tuple[Any
         return _map(type_info, zone)
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         return _struct(type_info, zone)
-    raise TypeError(f"values of the type {type_info} cannot be a column: declare what they are, as Types.STRING() does")
+    raise TypeError(
+        f"values of type {type_info} cannot be stored in a column: declare a specific type, such as Types.STRING()"
+    )
 
 
 def _map(type_info: MapTypeInfo, zone: str | None) -> tuple[Any, Converter | None]:
@@ -143,7 +146,7 @@ _AVRO_LOGICAL = {
 
 
 def arrow_schema_of_avro(schema: Any) -> Any:
-    """The Arrow schema of an Avro record, given as what its JSON holds."""
+    """Returns the Arrow schema of an Avro record schema, given as parsed JSON."""
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise TypeError(f"the Avro schema of a file must be a record, got {schema!r}")
     return pa.schema(_avro_fields(schema))
@@ -155,7 +158,9 @@ def _avro_fields(schema: dict[str, Any]) -> list[Any]:
         branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
         kinds = [branch for branch in branches if branch != "null"]
         if len(kinds) != 1:
-            raise TypeError(f"field {field['name']!r}: a union can be of one type and null only, got {field['type']!r}")
+            raise TypeError(
+                f"field {field['name']!r}: only unions of one type and null are supported, got {field['type']!r}"
+            )
         fields.append(pa.field(field["name"], _avro_type(kinds[0]), nullable="null" in branches))
     return fields
 
@@ -183,4 +188,4 @@ def _avro_type(schema: Any) -> Any:
         return _avro_type(kind)
     if kind in _AVRO_PRIMITIVE:
         return _AVRO_PRIMITIVE[kind]
-    raise TypeError(f"the Avro type {kind!r} cannot be a column; a type is given by name only where it is a simple one")
+    raise TypeError(f"the Avro type {kind!r} cannot be stored in a column; only primitive types can be given by name")

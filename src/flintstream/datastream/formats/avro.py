@@ -1,4 +1,4 @@
-"""Avro: files of it as a source and as a sink, and messages in it. Records are dicts; in messages they are Rows."""
+"""Avro files as source and sink, and Avro messages. Records are dicts; in messages they are Rows."""
 
 from __future__ import annotations
 
@@ -51,27 +51,27 @@ class AvroSchema:
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
-        """From JSON."""
+        """Parses a schema from JSON."""
         try:
             return AvroSchema(json.loads(json_schema))
         except ValueError as error:
-            raise ValueError(f"AvroSchema: this is no JSON: {error}") from error
+            raise ValueError(f"AvroSchema: invalid JSON: {error}") from error
 
     @staticmethod
     def parse_file(file_path: str) -> AvroSchema:
-        """From a file with JSON in it."""
+        """Parses a schema from a JSON file."""
         return AvroSchema.parse_string(Path(file_path).read_text(encoding="utf-8"))
 
     def _parsed(self, what: str) -> Any:
-        """As fastavro wants it."""
+        """Returns the schema as parsed by fastavro."""
         try:
             return _fastavro().parse_schema(self.schema)
         except (ValueError, TypeError, KeyError, _fastavro().schema.SchemaParseException) as error:
-            raise ValueError(f"{what}: this is no Avro schema: {error}") from error
+            raise ValueError(f"{what}: invalid Avro schema: {error}") from error
 
 
 class GenericRecordAvroTypeInfo(TypeInformation):
-    """The type of records of an Avro schema: dicts, which pass as they are."""
+    """The type of records of an Avro schema: dicts, which are not converted."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
@@ -93,7 +93,7 @@ class AvroBulkWriters:
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
-        """For dicts of an Avro schema."""
+        """Returns a factory of writers for dicts of an Avro schema."""
         if not isinstance(schema, AvroSchema):
             raise TypeError(f"for_generic_record: expected an AvroSchema, got {schema!r}")
         schema._parsed("for_generic_record")
@@ -101,7 +101,7 @@ class AvroBulkWriters:
 
 
 class AvroWriterFactory(BulkWriterFactory):
-    """Makes writers of Avro files."""
+    """Creates writers of Avro files."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
@@ -151,7 +151,7 @@ class AvroFormat(BulkFormat):
 
 
 class _AvroReader(SplitReader):
-    """Reads a file from its start; a position is how many records have been read."""
+    """Reads a file sequentially; a position is the number of records read."""
 
     def __init__(self, path: str, schema: AvroSchema | None, position: int) -> None:
         self._path = path
@@ -210,11 +210,11 @@ class AvroInputFormat(ResultTypeQueryable):
         self.format = AvroFormat(schema)
 
     def get_java_object(self) -> NoReturn:
-        """Not available: there is no Java object."""
+        """Not supported: there is no Java object."""
         java_only("AvroInputFormat.get_java_object()", "Pass the format itself.")
 
     def get_produced_type(self) -> TypeInformation:
-        """The type of the records."""
+        """Returns the type of the records."""
         produced = self.format.produced_type
         assert produced is not None
         return produced
@@ -234,11 +234,11 @@ class _RowSchema:
         self.text = avro_schema_string
         self.parsed = AvroSchema.parse_string(avro_schema_string)._parsed(what)
         if not isinstance(self.parsed, dict) or self.parsed.get("type") != "record":
-            raise TypeError(f"{what}: the schema must be one of a record, got {avro_schema_string!r}")
+            raise TypeError(f"{what}: the schema must be a record, got {avro_schema_string!r}")
 
 
 class AvroRowDeserializationSchema(DeserializationSchema):
-    """Makes a Row of an Avro message.
+    """Deserialises an Avro message to a Row.
 
     Example::
 
@@ -263,7 +263,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
 
 
 class AvroRowSerializationSchema(SerializationSchema):
-    """Makes an Avro message of a Row.
+    """Serialises a Row to an Avro message.
 
     Example::
 
@@ -287,7 +287,7 @@ class AvroRowSerializationSchema(SerializationSchema):
 
 
 def _row(value: Any, schema: Any) -> Any:
-    """Dicts of records as Rows, at any depth."""
+    """Converts dicts of records to Rows, at any depth."""
     schema = _branch(schema)
     if value is None or not isinstance(schema, dict):
         return value
@@ -297,14 +297,14 @@ def _row(value: Any, schema: Any) -> Any:
 
 
 def _dict(value: Any, schema: Any) -> Any:
-    """Rows as dicts of records, at any depth."""
+    """Converts Rows to dicts of records, at any depth."""
     schema = _branch(schema)
     if value is None or not isinstance(schema, dict):
         return value
     if schema["type"] == "record" and isinstance(value, (Row, tuple)):
         fields = schema["fields"]
         if len(value) != len(fields):
-            raise ValueError(f"{value!r} has {len(value)} fields, and the record {schema['name']} has {len(fields)}")
+            raise ValueError(f"{value!r} has {len(value)} fields, but the record {schema['name']} has {len(fields)}")
         named = value.as_dict() if isinstance(value, Row) and value._fields is not None else None
         values = value if named is None else [named[field["name"]] for field in fields]
         return {field["name"]: _dict(each, field["type"]) for field, each in zip(fields, values, strict=True)}
@@ -320,7 +320,7 @@ def _within(value: Any, schema: dict[str, Any], convert: Callable[[Any, Any], An
 
 
 def _branch(schema: Any) -> Any:
-    """What a union of one type and null is besides null; values of other unions pass as they are."""
+    """Returns the other type of a union of one type and null; values of other unions are not converted."""
     if not isinstance(schema, list):
         return schema
     types = [branch for branch in schema if branch != "null"]

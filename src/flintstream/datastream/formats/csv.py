@@ -1,4 +1,4 @@
-"""CSV: files of it as a source, and messages in it."""
+"""CSV files as a source, and CSV messages."""
 
 from __future__ import annotations
 
@@ -58,12 +58,11 @@ class CsvReaderFormat(StreamFormat):
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvReaderFormat:
-        """The format of files with these columns, in UTF-8."""
+        """Returns the format of UTF-8 files with these columns."""
         return CsvReaderFormat(schema)
 
     def splittable(self, path: str) -> bool:
-        # With quotes or escapes a record may go over several lines, and only reading from the start tells
-        # where it ends.
+        # A quoted or escaped record may span several lines, and its end is known only by reading from the start.
         options = self._schema.options
         plain = options.quote_char is None and options.escape_char is None
         return plain and has_ascii_line_ends(self._charset) and compression_of(path) is None
@@ -77,7 +76,7 @@ class CsvReaderFormat(StreamFormat):
 
 
 class _CsvReader(LinesReader):
-    """Reads CSV records; a position is where the line starts that starts a record."""
+    """Reads CSV records; a position is the start of a line that starts a record."""
 
     def __init__(self, schema: CsvSchema, lines: Lines, at_start: bool) -> None:
         super().__init__(lines)
@@ -110,7 +109,7 @@ class _CsvReader(LinesReader):
             records, ends = self._parse(1)
             if options.strict_headers and records and tuple(records[0]) != self._parser.names:
                 raise SourceError(
-                    f"{self._lines.path}: the header is {records[0]!r}, the schema's columns are "
+                    f"{self._lines.path}: the header is {records[0]!r}, but the schema's columns are "
                     f"{list(self._parser.names)!r}"
                 )
             self._lines.advance(ends[-1] if ends else 0)
@@ -127,7 +126,7 @@ class _CsvReader(LinesReader):
         return not any(char in block for char in special)
 
     def _parse(self, limit: int) -> tuple[list[list[str]], list[int]]:
-        """At most `limit` records, and how many lines have been read behind each."""
+        """Returns at most `limit` records, and the number of lines read after each."""
         feed = _Feed(self._lines, limit, "#" if self._options.allow_comments else None)
         reader = csv.reader(feed, **self._dialect)
         records: list[list[str]] = []
@@ -138,13 +137,13 @@ class _CsvReader(LinesReader):
                 record = next(reader, None)
                 if record is None:
                     if ends:
-                        ends[-1] = feed.taken  # comments behind the last record
+                        ends[-1] = feed.taken  # comments after the last record
                     break
                 records.append(record or [""])
                 ends.append(feed.taken)
         except csv.Error as error:
             place = self._lines.place(ends[-1] if ends else 0)
-            raise SourceError(f"{self._lines.path}, {place}: the record is no CSV: {error}") from error
+            raise SourceError(f"{self._lines.path}, {place}: invalid CSV record: {error}") from error
         return records, ends
 
     def _error(self, records: list[list[str]], ends: list[int], error: Exception) -> SourceError:
@@ -158,7 +157,7 @@ class _CsvReader(LinesReader):
 
 
 class _Feed:
-    """Hands lines to a csv reader, and counts them."""
+    """Feeds lines to a csv reader and counts them."""
 
     def __init__(self, lines: Lines, block: int, comment: str | None) -> None:
         self.taken = 0
@@ -198,14 +197,14 @@ class CsvBulkWriters:
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> BulkWriterFactory:
-        """For rows with the columns of the schema; a header, where it has one, comes first in each file."""
+        """Returns a factory for rows with the schema's columns; a header, if enabled, starts each file."""
         if not isinstance(schema, CsvSchema):
             raise TypeError(f"CsvBulkWriters.for_schema: expected a CsvSchema, got {schema!r}")
         return CsvWriterFactory(schema)
 
 
 class CsvRowDeserializationSchema(DeserializationSchema):
-    """Makes a Row from a message in CSV.
+    """Deserialises a CSV message to a Row.
 
     Example::
 
@@ -246,36 +245,36 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             self._ignore_parse_errors = False
 
         def set_field_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
-            """What stands between fields: a comma unless set."""
+            """Sets the field delimiter; a comma by default."""
             return self._set(column_separator=one_char("Field delimiter", delimiter))
 
         def set_allow_comments(self, allow_comments: bool) -> CsvRowDeserializationSchema.Builder:
-            """Messages that start with `#` are left out."""
+            """Ignores messages that start with `#`."""
             return self._set(allow_comments=bool(allow_comments))
 
         def set_array_element_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
-            """What stands between the elements of a list: `;` unless set."""
+            """Sets the delimiter of list elements; `;` by default."""
             return self._set(array_separator=delimiter)
 
         def set_quote_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
-            """What stands around fields: `"` unless set."""
+            """Sets the quote character; `"` by default."""
             return self._set(quote_char=one_char("Quote character", c))
 
         def set_escape_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
-            """The character behind this one stands for itself."""
+            """Sets the escape character; the character after it is taken literally."""
             return self._set(escape_char=one_char("Escape character", c))
 
         def set_null_literal(self, null_literal: str) -> CsvRowDeserializationSchema.Builder:
-            """The text that stands for None."""
+            """Sets the text that represents None."""
             return self._set(null_value=null_literal)
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
-            """Messages that cannot be read are left out."""
+            """Skips messages that cannot be parsed."""
             self._ignore_parse_errors = bool(ignore_parse_errors)
             return self
 
         def build(self) -> CsvRowDeserializationSchema:
-            """The schema."""
+            """Returns the schema."""
             return CsvRowDeserializationSchema(self._type, self._options, self._ignore_parse_errors)
 
         def _set(self, **options: Any) -> CsvRowDeserializationSchema.Builder:
@@ -284,7 +283,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
 
 
 class CsvRowSerializationSchema(SerializationSchema):
-    """Makes a message in CSV from a Row.
+    """Serialises a Row to a CSV message.
 
     Example::
 
@@ -312,35 +311,35 @@ class CsvRowSerializationSchema(SerializationSchema):
             self._options = CsvOptions()
 
         def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
-            """What stands between fields: a comma unless set."""
+            """Sets the field delimiter; a comma by default."""
             return self._set(column_separator=one_char("Field delimiter", c))
 
         def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
-            """What ends a record: `\\n` unless set; may be empty."""
+            """Sets the record delimiter; `\n` by default; may be empty."""
             return self._set(line_separator=delimiter)
 
         def set_array_element_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
-            """What stands between the elements of a list: `;` unless set."""
+            """Sets the delimiter of list elements; `;` by default."""
             return self._set(array_separator=delimiter)
 
         def disable_quote_character(self) -> CsvRowSerializationSchema.Builder:
-            """Fields are not quoted."""
+            """Disables quoting."""
             return self._set(quote_char=None)
 
         def set_quote_character(self, c: str) -> CsvRowSerializationSchema.Builder:
-            """What stands around fields with separators in them: `"` unless set."""
+            """Sets the quote character of fields that contain delimiters; `"` by default."""
             return self._set(quote_char=one_char("Quote character", c))
 
         def set_escape_character(self, c: str) -> CsvRowSerializationSchema.Builder:
-            """What stands in front of a special character."""
+            """Sets the escape character, written before special characters."""
             return self._set(escape_char=one_char("Escape character", c))
 
         def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
-            """The text that stands for None."""
+            """Sets the text that represents None."""
             return self._set(null_value=s)
 
         def build(self) -> CsvRowSerializationSchema:
-            """The schema."""
+            """Returns the schema."""
             return CsvRowSerializationSchema(self._type, self._options)
 
         def _set(self, **options: Any) -> CsvRowSerializationSchema.Builder:

@@ -1,4 +1,4 @@
-"""CsvSchema: the columns of CSV files, and how their fields are told apart."""
+"""CsvSchema: the columns and separators of CSV files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ColumnType = DataType | TypeInformation
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """How CSV is written."""
+    """The CSV dialect."""
 
     column_separator: str = ","
     quote_char: str | None = '"'
@@ -33,7 +33,7 @@ class CsvOptions:
     skip_first_data_row: bool = False
 
     def dialect(self) -> dict[str, Any]:
-        """The options of Python's csv module."""
+        """Returns the options for Python's csv module."""
         return {
             "delimiter": self.column_separator,
             "quotechar": self.quote_char,
@@ -44,7 +44,7 @@ class CsvOptions:
 
 
 class RowParser:
-    """Makes Rows from the fields of CSV records."""
+    """Creates Rows from the fields of CSV records."""
 
     def __init__(
         self, row_type: RowTypeInfo, options: CsvOptions, separators: Sequence[str | None] | None = None
@@ -59,7 +59,7 @@ class RowParser:
         ]
 
     def rows(self, records: list[list[str]]) -> list[Row]:
-        """A Row for each record; raises ValueError for one that does not fit."""
+        """Returns a Row for each record; raises ValueError for one that does not fit."""
         if not records:
             return []
         width = len(self.names)
@@ -103,19 +103,19 @@ class CsvSchema:
         self.row_type = row_type
         self.options = options or CsvOptions()
         self.separators = list(separators or [None] * len(row_type.get_field_names()))
-        """What stands between the elements in array columns; None for the option of all columns."""
+        """The separator of elements in array columns; None for the default of all columns."""
 
     @staticmethod
     def builder() -> CsvSchemaBuilder:
-        """Starts without columns."""
+        """Returns a builder without columns."""
         return CsvSchemaBuilder()
 
     def size(self) -> int:
-        """How many columns there are."""
+        """Returns the number of columns."""
         return len(self.row_type.get_field_names())
 
     def row_parser(self) -> RowParser:
-        """What makes rows of this schema."""
+        """Returns a parser of rows of this schema."""
         return RowParser(self.row_type, self.options, self.separators)
 
     def __len__(self) -> int:
@@ -126,115 +126,115 @@ class CsvSchema:
 
 
 class CsvSchemaBuilder:
-    """Makes a `CsvSchema`; see there. Types are those of `DataTypes` or of `Types`."""
+    """Builds a `CsvSchema`. Types are those of `DataTypes` or of `Types`."""
 
     def __init__(self) -> None:
         self._columns: list[tuple[str, TypeInformation, str | None]] = []
         self._options = CsvOptions()
 
     def build(self) -> CsvSchema:
-        """The schema."""
+        """Returns the schema."""
         names = [name for name, _, _ in self._columns]
         row_type = Types.ROW_NAMED(names, [kind for _, kind, _ in self._columns])
         schema = CsvSchema(row_type, self._options, [separator for _, _, separator in self._columns])
-        schema.row_parser()  # refuses types that text cannot hold
+        schema.row_parser()  # raises for types without a text form
         return schema
 
     def add_array_column(
         self, name: str, separator: str = ";", element_type: ColumnType | None = None
     ) -> CsvSchemaBuilder:
-        """A column with a list in it; its elements are strings unless their type is given."""
+        """Adds a column of lists; the elements are strings unless a type is given."""
         kind = Types.LIST(Types.STRING() if element_type is None else type_info_of(element_type))
         return self._add(name, kind, separator)
 
     def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
-        """A column of true and false; every other text counts as false, as in Flink."""
+        """Adds a column of booleans; as in Flink, any text other than true is false."""
         return self._add(name, Types.BOOLEAN())
 
     def add_number_column(self, name: str, number_type: ColumnType | None = None) -> CsvSchemaBuilder:
-        """A column of numbers: `Types.LONG()` unless the type is given."""
+        """Adds a column of numbers; `Types.LONG()` unless a type is given."""
         return self._add(name, Types.LONG() if number_type is None else number_type)
 
     def add_string_column(self, name: str) -> CsvSchemaBuilder:
-        """A column of texts."""
+        """Adds a column of strings."""
         return self._add(name, Types.STRING())
 
     def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
-        """All columns of another schema."""
+        """Adds all columns of another schema."""
         types, names = schema.row_type.get_field_types(), schema.row_type.get_field_names()
         for name, kind, separator in zip(names, types, schema.separators, strict=True):
             self._add(name, kind, separator)
         return self
 
     def clear_columns(self) -> CsvSchemaBuilder:
-        """Takes all columns out again."""
+        """Removes all columns."""
         self._columns.clear()
         return self
 
     def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
-        """Lines that start with `#` are left out."""
+        """Ignores lines that start with `#`."""
         return self._set(allow_comments=bool(allow))
 
     def set_any_property_name(self, name: str) -> NoReturn:
-        """Not available: fields behind the last column are refused."""
-        raise NotImplementedError("set_any_property_name is not available: add a column for each field")
+        """Not supported: records with more fields than columns are refused."""
+        raise NotImplementedError("set_any_property_name is not supported: add a column for each field")
 
     def disable_array_element_separator(self) -> CsvSchemaBuilder:
-        """A list has one element, the whole field, where its column has no separator of its own."""
+        """Treats the whole field as a list of one element, unless the column sets a separator."""
         return self._set(array_separator="")
 
     def remove_array_element_separator(self, index: int) -> CsvSchemaBuilder:
-        """Takes the separator of its own from the column at this index."""
+        """Removes the separator of the column at this index."""
         name, kind, _ = self._columns[index]
         self._columns[index] = (name, kind, None)
         return self
 
     def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
-        """What stands between the elements of a list where its column has no separator of its own."""
+        """Sets the default separator of list elements, for columns that set none."""
         return self._set(array_separator=separator)
 
     def set_column_separator(self, char: str) -> CsvSchemaBuilder:
-        """What stands between fields: a comma unless set."""
+        """Sets the field separator; a comma by default."""
         return self._set(column_separator=one_char("Column separator", char))
 
     def disable_escape_char(self) -> CsvSchemaBuilder:
-        """No character is special behind another one. The default."""
+        """Disables escaping; the default."""
         return self._set(escape_char=None)
 
     def set_escape_char(self, char: str) -> CsvSchemaBuilder:
-        """The character behind this one stands for itself."""
+        """Sets the escape character; the character after it is taken literally."""
         return self._set(escape_char=one_char("Escape char", char))
 
     def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
-        """What ends a record, in writing; in reading, `\\n`, `\\r` and `\\r\\n` do."""
+        """Sets the line separator for writing; for reading, `\n`, `\r` and `\r\n` are recognised."""
         return self._set(line_separator=separator)
 
     def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
-        """The text that stands for None."""
+        """Sets the text that represents None."""
         return self._set(null_value=null_value)
 
     def disable_quote_char(self) -> CsvSchemaBuilder:
-        """Fields are not quoted. Large files can then be read in parts."""
+        """Disables quoting. Large files can then be split."""
         return self._set(quote_char=None)
 
     def set_quote_char(self, char: str) -> CsvSchemaBuilder:
-        """What stands around fields with separators or line ends in them: `"` unless set."""
+        """Sets the quote character of fields that contain separators or line ends; `"` by default."""
         return self._set(quote_char=one_char("Quote char", char))
 
     def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
-        """Leaves out the first record of a file, behind the header if there is one."""
+        """Skips the first record of a file, after the header if there is one."""
         return self._set(skip_first_data_row=bool(skip))
 
     def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
-        """The header must have the names of the columns, in order."""
+        """Requires the header to match the column names, in order."""
         return self._set(strict_headers=bool(strict))
 
     def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
-        """The first line of a file is a header."""
+        """Treats the first line of a file as a header."""
         return self._set(use_header=bool(use))
 
     def size(self) -> int:
-        """How many columns there are."""
+        """Returns the number of columns."""
         return len(self._columns)
 
     def __len__(self) -> int:
@@ -243,9 +243,7 @@ class CsvSchemaBuilder:
     def _add(self, name: str, column_type: ColumnType, separator: str | None = None) -> CsvSchemaBuilder:
         kind = type_info_of(column_type)
         if not isinstance(kind, TypeInformation):
-            raise TypeError(
-                f"column {name!r}: {kind!r} is no type: use DataTypes or Types, for instance DataTypes.INT()"
-            )
+            raise TypeError(f"column {name!r}: {kind!r} is not a type: use DataTypes or Types, e.g. DataTypes.INT()")
         self._columns.append((name, kind, separator))
         return self
 
@@ -255,7 +253,7 @@ class CsvSchemaBuilder:
 
 
 def one_char(what: str, char: str) -> str:
-    """A single character, or a clear error."""
+    """Returns a single character; raises for anything else."""
     if not isinstance(char, str) or len(char) != 1:
         raise ValueError(f"{what} must be a single char, got {char}")
     return char

@@ -1,4 +1,4 @@
-"""Rows as lines of CSV, character by character what Flink writes."""
+"""Formats rows as lines of CSV, byte for byte as Flink does."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from flintstream.datastream.formats.text_values import element_type_of
 __all__ = ["CsvWriterFactory", "RowFormatter"]
 
 _LONGEST_LOOKED_AT = 24
-"""Texts longer than this are quoted without a look into them."""
+"""Longer texts are quoted without being checked."""
 _TEXTS = (BasicType.STRING, BasicType.CHAR, BasicType.INSTANT)
 
 Show = Callable[[Any], str]
 
 
 class RowFormatter:
-    """Makes lines of rows. Made where it is used: it cannot be pickled."""
+    """Formats rows as lines. Not picklable: created where it is used."""
 
     def __init__(
         self, row_type: RowTypeInfo, options: CsvOptions, separators: Sequence[str | None] | None = None
@@ -30,8 +30,8 @@ class RowFormatter:
         self._type = row_type
         self._options = options
         self._null = options.null_value or ""
-        # What Flink's CSV library looks for before it quotes: not whether a text must be quoted, but whether it has a
-        # character that is not behind all special ones.
+        # Flink's CSV library quotes a text not if it must be quoted, but if it contains a character that does not sort
+        # after all special ones.
         special = [options.column_separator, options.quote_char or "\0", *(options.line_separator or "\0")]
         self._first_safe = max(map(ord, special)) + 1
         types = row_type.get_field_types()
@@ -42,12 +42,12 @@ class RowFormatter:
         ]
 
     def line(self, row: Any) -> str:
-        """A row with its line end. Its fields fit the row type."""
+        """Returns the line of a row, whose fields fit the row type."""
         fields = [self._null if value is None else show(value) for show, value in zip(self._show, row, strict=True)]
         return self._options.column_separator.join(fields) + self._options.line_separator
 
     def header(self) -> str:
-        """The names of the columns."""
+        """Returns the line of the column names."""
         names = map(self._quoted_if_needed, self._type.get_field_names())
         return self._options.column_separator.join(names) + self._options.line_separator
 
@@ -89,7 +89,7 @@ class RowFormatter:
 
 
 class CsvWriterFactory(BulkWriterFactory):
-    """Makes writers of CSV files."""
+    """Creates writers of CSV files."""
 
     def __init__(self, schema: CsvSchema) -> None:
         self._schema = schema
@@ -99,7 +99,7 @@ class CsvWriterFactory(BulkWriterFactory):
 
 
 class _CsvWriter:
-    """Writes rows as they come; what it writes into gathers them."""
+    """Writes each row at once; the underlying stream buffers."""
 
     def __init__(self, stream: IO[bytes], schema: CsvSchema) -> None:
         self._stream = stream

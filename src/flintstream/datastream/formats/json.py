@@ -1,4 +1,4 @@
-"""JSON: files of JSON lines as a source, and messages in it."""
+"""JSON lines files as a source, and JSON messages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SIMPLE: dict[str | None, TypeInformation] = {
 
 
 class JsonLinesFormat(LineFormat):
-    """Files with a JSON value on each line: dicts, or Rows where a type is given. Empty lines are left out.
+    """Files with one JSON value per line: dicts, or Rows if a type is given. Empty lines are skipped.
 
     Example::
 
@@ -58,7 +58,7 @@ class JsonLinesFormat(LineFormat):
         self._type = type_info
         self._convert: Converter | None = None
         if type_info is not None:
-            json_converter(type_info)  # refuses types that JSON cannot hold
+            json_converter(type_info)  # raises for types without a JSON form
 
     @property
     def produced_type(self) -> TypeInformation | None:
@@ -79,7 +79,7 @@ class JsonLinesFormat(LineFormat):
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):
-    """Makes a Row from a message in JSON.
+    """Deserialises a JSON message to a Row.
 
     Example::
 
@@ -104,7 +104,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
-        """Starts without a type."""
+        """Returns a builder without a type."""
         return JsonRowDeserializationSchema.Builder()
 
     def deserialize(self, message: bytes) -> Any:
@@ -127,29 +127,29 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             self._ignore_parse_errors = False
 
         def type_info(self, type_info: TypeInformation) -> JsonRowDeserializationSchema.Builder:
-            """The type of the rows."""
+            """Sets the type of the rows."""
             self._type = type_info
             return self
 
         def json_schema(self, json_schema: str) -> JsonRowDeserializationSchema.Builder:
-            """The type of the rows, as a JSON schema."""
+            """Sets the type of the rows, given as a JSON schema."""
             if json_schema is None:
                 raise TypeError("The json_schema must not be None.")
             self._type = type_of_json_schema(json.loads(json_schema))
             return self
 
         def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
-            """A message without one of the fields is an error; otherwise the field is None."""
+            """Refuses messages with missing fields; by default a missing field is None."""
             self._fail_on_missing_field = True
             return self
 
         def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
-            """Messages that cannot be read are left out."""
+            """Skips messages that cannot be parsed."""
             self._ignore_parse_errors = True
             return self
 
         def build(self) -> JsonRowDeserializationSchema:
-            """The schema."""
+            """Returns the schema."""
             if self._type is None:
                 raise TypeError("Typeinfo should be set.")
             if self._fail_on_missing_field and self._ignore_parse_errors:
@@ -158,7 +158,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
 
 class JsonRowSerializationSchema(SerializationSchema):
-    """Makes a message in JSON from a Row.
+    """Serialises a Row to a JSON message.
 
     Example::
 
@@ -172,7 +172,7 @@ class JsonRowSerializationSchema(SerializationSchema):
 
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:
-        """Starts without a type."""
+        """Returns a builder without a type."""
         return JsonRowSerializationSchema.Builder()
 
     def serialize(self, element: Any) -> bytes | None:
@@ -186,21 +186,21 @@ class JsonRowSerializationSchema(SerializationSchema):
             self._type: TypeInformation | None = None
 
         def with_type_info(self, type_info: TypeInformation) -> JsonRowSerializationSchema.Builder:
-            """The type of the rows."""
+            """Sets the type of the rows."""
             self._type = type_info
             return self
 
         def build(self) -> JsonRowSerializationSchema:
-            """The schema."""
+            """Returns the schema."""
             if self._type is None:
                 raise TypeError("Typeinfo should be set.")
             return JsonRowSerializationSchema(self._type)
 
 
 def json_converter(type_info: TypeInformation, strict: bool = False) -> Converter:
-    """What turns a parsed JSON value into a value of that type.
+    """Returns a function that converts a parsed JSON value to a value of that type.
 
-    :param strict: whether a row must have all fields; otherwise missing ones are None.
+    :param strict: whether to refuse rows with missing fields, which are None otherwise.
     """
     if isinstance(type_info, PickledBytesTypeInfo):
         return lambda value: value
@@ -220,7 +220,7 @@ def json_converter(type_info: TypeInformation, strict: bool = False) -> Converte
 
 
 def type_of_json_schema(schema: Any) -> TypeInformation:
-    """The type that a JSON schema describes, as Flink's JsonRowSchemaConverter sees it."""
+    """Returns the type that a JSON schema describes, by the rules of Flink's JsonRowSchemaConverter."""
     kind = schema.get("type") if isinstance(schema, dict) else None
     if isinstance(kind, list):
         kinds = [each for each in kind if each != "null"]
@@ -236,7 +236,7 @@ def type_of_json_schema(schema: Any) -> TypeInformation:
         return _TEXT_FORMATS.get(schema.get("format", ""), Types.STRING())
     if kind in _SIMPLE:
         return _SIMPLE[kind]
-    raise ValueError(f"this part of the JSON schema has no type here: {json.dumps(schema)[:200]}")
+    raise ValueError(f"this part of the JSON schema is not supported: {json.dumps(schema)[:200]}")
 
 
 def _row_converter(type_info: RowTypeInfo, strict: bool) -> Converter:
@@ -277,7 +277,7 @@ def _single(type_info: TypeInformation) -> Converter:
         return lambda value: parse(value) if isinstance(value, str) else type_info.coerce([value])[0]
     if type_info in (Types.SQL_DATE(), Types.SQL_TIME(), _BYTES):
         return parser(type_info)
-    raise TypeError(f"a value of the type {type_info} cannot be read from JSON")
+    raise TypeError(f"values of type {type_info} cannot be read from JSON")
 
 
 def _nullable(convert: Converter) -> Converter:
@@ -285,7 +285,7 @@ def _nullable(convert: Converter) -> Converter:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON does not know, as one that it knows."""
+    """Converts a value without a JSON form to one that has one."""
     if isinstance(value, Row):
         names = value._fields
         return list(value) if names is None else dict(zip(names, value, strict=True))

@@ -1,4 +1,4 @@
-"""ORC files: not available yet."""
+"""ORC files: not supported yet."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["OrcBulkWriters"]
 
 
 class OrcBulkWriters:
-    """Not available yet: writing ORC files."""
+    """Not supported yet: writing ORC files."""
 
     @staticmethod
     def for_row_type(row_type: Any, writer_properties: Any = None, hadoop_config: Any = None) -> NoReturn:
-        """Not available yet."""
-        raise NotImplementedError("OrcBulkWriters is not available yet: use a SparkSink to write ORC")
+        """Not supported yet."""
+        raise NotImplementedError("OrcBulkWriters is not supported yet: use a SparkSink to write ORC")

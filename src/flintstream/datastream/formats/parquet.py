@@ -1,4 +1,4 @@
-"""Parquet files: the source, and the names of the writers for sinks."""
+"""Parquet files as a source, and the public names of the Parquet writers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class ParquetFormat(BulkFormat):
-    """Parquet files; each record is a dict, or a Row where a type is given.
+    """Parquet files; each record is a dict, or a Row if a type is given.
 
     Example::
 
@@ -89,7 +89,7 @@ class ParquetColumnarRowInputFormat(ParquetFormat):
 
 
 class _ParquetReader(SplitReader):
-    """Reads the row groups that start in a split; a position is a row group and a row in it."""
+    """Reads the row groups that start in a split; a position is a row group and a row within it."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class _ParquetReader(SplitReader):
         missing = [name for name, key in zip(self._wanted, keys, strict=True) if key not in found]
         if missing:
             raise SourceError(
-                f"{self._split.path}: there is no column {', '.join(missing)}; there are {', '.join(present)}"
+                f"{self._split.path}: no such column: {', '.join(missing)}; the file has {', '.join(present)}"
             )
         return [found[key] for key in keys]
 
@@ -179,7 +179,7 @@ class _ParquetReader(SplitReader):
         self._to_skip = (self._position or (0, 0))[1]
 
     def _end_group(self) -> None:
-        """Goes to the next row group if all rows of this one have been given."""
+        """Advances to the next row group once all rows of this one have been returned."""
         assert self._position is not None
         while self._position[1] >= self._rows[self._position[0]]:
             self._groups.pop(0)
@@ -208,7 +208,7 @@ class _ParquetReader(SplitReader):
 
 
 def _start_of(group: Any) -> int:
-    """Where a row group starts in its file."""
+    """Returns the offset of a row group in its file."""
     column = group.column(0)
     start: int = column.data_page_offset
     return min(start, column.dictionary_page_offset) if column.has_dictionary_page else start
@@ -219,7 +219,7 @@ _EPOCH_UTC = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 def _values(column: Any) -> list[Any]:
-    """The values of a column. Those of timestamps are made here, ten times as fast as pyarrow does it."""
+    """Returns the values of a column. Timestamps are converted here, ten times as fast as by pyarrow."""
     if not pa.types.is_timestamp(column.type):
         return column.to_pylist(maps_as_pydicts="strict")  # type: ignore[no-any-return]
     epoch = _EPOCH if column.type.tz is None else _EPOCH_UTC
@@ -241,14 +241,14 @@ class AvroParquetReaders:
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> StreamFormat:
-        """Dicts of an Avro schema, for `FileSource.for_record_stream_format`."""
+        """Returns a format of dicts of an Avro schema, for `FileSource.for_record_stream_format`."""
         if not isinstance(schema, AvroSchema):
             raise TypeError(f"for_generic_record: expected an AvroSchema, got {schema!r}")
         return _AvroParquetFormat(schema)
 
 
 class _AvroParquetFormat(StreamFormat):
-    """Parquet files as what PyFlink calls a stream format."""
+    """Parquet files as a stream format, which is what PyFlink calls this reader."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema

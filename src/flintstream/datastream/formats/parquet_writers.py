@@ -25,7 +25,7 @@ _COMPRESSION = "parquet.compression"
 _COMPRESSIONS = ("snappy", "gzip", "zstd", "lz4", "brotli", "none")
 
 ToColumns = Callable[[list[Any]], Sequence[Sequence[Any]]]
-"""Makes columns of records."""
+"""Converts records to columns."""
 
 
 class ParquetBulkWriters:
@@ -41,16 +41,16 @@ class ParquetBulkWriters:
     def for_row_type(
         row_type: RowType | RowTypeInfo, hadoop_config: Configuration | None = None, utc_timestamp: bool = False
     ) -> BulkWriterFactory:
-        """For Rows, tuples and dicts with the fields of a row type.
+        """Returns a factory for Rows, tuples and dicts with the fields of a row type.
 
-        :param row_type: made by `DataTypes.ROW`, where fields may be `not_null()`, or by `Types.ROW_NAMED`.
+        :param row_type: a `DataTypes.ROW`, whose fields may be `not_null()`, or a `Types.ROW_NAMED`.
         :param hadoop_config: may set `parquet.compression`: SNAPPY unless set, GZIP, ZSTD, LZ4, BROTLI, UNCOMPRESSED.
-        :param utc_timestamp: whether timestamps are marked as UTC; else they are dates and times of no zone.
+        :param utc_timestamp: whether timestamps are marked as UTC; otherwise they have no time zone.
         """
         row_info = row_type_info("for_row_type", row_type)
         settings = {} if hadoop_config is None else hadoop_config.to_dict()
         for key in settings.keys() - {_COMPRESSION}:
-            raise ValueError(f"for_row_type: hadoop_config: {key} is not supported; supported is {_COMPRESSION}")
+            raise ValueError(f"for_row_type: hadoop_config: {key} is not supported; only {_COMPRESSION} is")
         kind, _ = arrow_type(row_info, "UTC" if utc_timestamp else None)
         columns = list(kind)
         if isinstance(row_type, RowType):
@@ -62,10 +62,10 @@ class ParquetBulkWriters:
 
     @staticmethod
     def for_arrow_schema(schema: Any, compression: str = "snappy") -> BulkWriterFactory:
-        """For dicts, Rows, dataclasses and tuples, with a pyarrow schema; not in PyFlink.
+        """Returns a factory for dicts, Rows, dataclasses and tuples, by a pyarrow schema; not in PyFlink.
 
-        Rows with names, dicts and dataclasses are taken by name, where what is missing is null; tuples, lists and Rows
-        without names by position.
+        Fields of Rows with names, dicts and dataclasses are matched by name, and missing ones are null; fields of
+        tuples, lists and Rows without names are matched by position.
 
         Example::
 
@@ -78,11 +78,11 @@ class ParquetBulkWriters:
 
 
 class AvroParquetWriters:
-    """Writers of Parquet files whose columns an Avro schema tells, for `FileSink.for_bulk_format`."""
+    """Writers of Parquet files whose columns are given by an Avro schema, for `FileSink.for_bulk_format`."""
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
-        """For dicts of an Avro schema."""
+        """Returns a factory for dicts of an Avro schema."""
         if not isinstance(schema, AvroSchema):
             raise TypeError(f"for_generic_record: expected an AvroSchema, got {schema!r}")
         arrow = arrow_schema_of_avro(schema.schema)
@@ -90,13 +90,13 @@ class AvroParquetWriters:
 
 
 class ParquetWriterFactory(BulkWriterFactory):
-    """Makes writers of Parquet files."""
+    """Creates writers of Parquet files."""
 
     writes_parquet = True
 
     def __init__(self, schema: Any, to_columns: ToColumns, compression: str) -> None:
         if compression not in _COMPRESSIONS:
-            raise ValueError(f"Parquet: unknown compression {compression!r}; there are {', '.join(_COMPRESSIONS)}")
+            raise ValueError(f"Parquet: unknown compression {compression!r}; use one of {', '.join(_COMPRESSIONS)}")
         self._schema = schema
         self._to_columns = to_columns
         self._compression = compression
@@ -106,7 +106,7 @@ class ParquetWriterFactory(BulkWriterFactory):
 
 
 class _ParquetWriter:
-    """Gathers records into Arrow batches, and batches into row groups."""
+    """Collects records into Arrow batches, and batches into row groups."""
 
     def __init__(self, stream: IO[bytes], schema: Any, to_columns: ToColumns, compression: str) -> None:
         self._schema = schema
@@ -161,10 +161,10 @@ class _ParquetWriter:
 
 def _array(field: Any, column: Sequence[Any]) -> Any:
     if pa.types.is_integer(field.type) and float in set(map(type, column)):
-        # pyarrow would cut the fraction off.
+        # pyarrow would truncate the fraction.
         fraction = next((value for value in column if isinstance(value, float) and not value.is_integer()), None)
         if fraction is not None:
-            raise ValueError(f"{fraction} is no whole number, as column {field.name!r} needs it")
+            raise ValueError(f"{fraction} is not an integer, as column {field.name!r} requires")
     if not field.nullable and None in column:
         raise ValueError(f"column {field.name!r} cannot be null")
     try:
@@ -174,7 +174,7 @@ def _array(field: Any, column: Sequence[Any]) -> Any:
 
 
 class _RowColumns:
-    """Columns of values of a row type."""
+    """Columns of the values of a row type."""
 
     def __init__(self, row_type: RowTypeInfo) -> None:
         self._type = row_type
@@ -184,7 +184,7 @@ class _RowColumns:
         return [_converted(convert, column) for convert, column in zip(self._converters(), columns, strict=True)]
 
     def _converters(self) -> list[Converter | None]:
-        # Not kept: functions made on the way cannot be pickled.
+        # Not stored: the converters cannot be pickled.
         return [arrow_type(field)[1] for field in self._type.get_field_types()]
 
 
@@ -195,7 +195,7 @@ def _converted(convert: Converter | None, column: tuple[Any, ...]) -> Sequence[A
 
 
 class _NamedColumns:
-    """Columns of records that are taken by name, or by position where they have no names."""
+    """Columns of records whose fields are matched by name, or by position if they have no names."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
@@ -208,12 +208,14 @@ class _NamedColumns:
             record = record._values
         if isinstance(record, (tuple, list)) and not hasattr(record, "_asdict"):
             if len(record) != len(self._names):
-                raise ValueError(f"it has {len(record)} fields, and there are {len(self._names)} columns")
+                raise ValueError(f"it has {len(record)} fields, but there are {len(self._names)} columns")
             return record
         named = _by_name(record)
         unknown = [name for name in named if name not in self._names]
         if unknown:
-            raise ValueError(f"there is no column {', '.join(map(repr, unknown))}; there are {', '.join(self._names)}")
+            raise ValueError(
+                f"no such column: {', '.join(map(repr, unknown))}; the columns are {', '.join(self._names)}"
+            )
         return [named.get(name) for name in self._names]
 
 

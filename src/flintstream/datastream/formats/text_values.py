@@ -1,4 +1,4 @@
-"""Values from their text, and texts of values, by declared type: what CSV needs."""
+"""Parses and formats values as text by their declared type, for CSV."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Parser = Callable[[str], Any]
 
 
 def parser(type_info: TypeInformation, separator: str = ";") -> Parser:
-    """What reads a value of that type from text; raises ValueError for a text that is none.
+    """Returns a function that parses a value of that type from text, and raises ValueError if it cannot.
 
-    :param separator: what stands between the elements of a list, and between the fields of a row in a row.
+    :param separator: the separator of list elements, and of the fields of a nested row.
     """
     if isinstance(type_info, DecimalTypeInfo):
-        return lambda text: type_info.fit(_decimal(text))  # None where it does not fit, as in Flink
+        return lambda text: type_info.fit(_decimal(text))  # None if it does not fit, as in Flink
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         return _row(type_info, separator)
     basic = _PARSERS.get(type_info)
@@ -39,7 +39,7 @@ def parser(type_info: TypeInformation, separator: str = ";") -> Parser:
         return basic
     element = element_type_of(type_info)
     if element is None:
-        raise TypeError(f"a column of the type {type_info} cannot be read from text")
+        raise TypeError(f"a column of type {type_info} cannot be read from text")
     parse = parser(element)
     if not separator:
         return lambda text: [parse(text)] if text else []
@@ -52,7 +52,7 @@ def _row(type_info: RowTypeInfo | TupleTypeInfo, separator: str) -> Parser:
     def parse(text: str) -> Any:
         parts = text.split(separator) if separator else [text]
         if len(parts) != len(parsers):
-            raise ValueError(f"{text!r} has {len(parts)} parts, and {type_info} has {len(parsers)} fields")
+            raise ValueError(f"{text!r} has {len(parts)} parts, but {type_info} has {len(parsers)} fields")
         values = [parse(part) for parse, part in zip(parsers, parts, strict=True)]
         return type_info.coerce([tuple(values)])[0]
 
@@ -60,7 +60,7 @@ def _row(type_info: RowTypeInfo | TupleTypeInfo, separator: str) -> Parser:
 
 
 def element_type_of(type_info: TypeInformation) -> TypeInformation | None:
-    """The type of the elements of a list or array; None for other types."""
+    """Returns the element type of a list or array; None for other types."""
     lists = (ListTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
     return type_info.element_type if isinstance(type_info, lists) else None
 
@@ -72,9 +72,9 @@ def _integer(bits: int | None) -> Parser:
         try:
             value = int(text)
         except ValueError:
-            raise ValueError(f"{text!r} is no whole number") from None
-        if "_" in text:  # which Python allows between digits
-            raise ValueError(f"{text!r} is no whole number")
+            raise ValueError(f"{text!r} is not an integer") from None
+        if "_" in text:  # Python allows underscores between digits
+            raise ValueError(f"{text!r} is not an integer")
         if bits is not None and not low <= value <= high:
             raise ValueError(f"{text!r} is not between {low} and {high}")
         return value
@@ -93,7 +93,7 @@ def _decimal(text: str) -> Decimal:
         value = Decimal(text.strip())
     except InvalidOperation:
         raise ValueError(f"{text!r} is no number") from None
-    if not value.is_finite() or "_" in text:  # which Python allows, and Java's BigDecimal does not
+    if not value.is_finite() or "_" in text:  # Python allows underscores, Java's BigDecimal does not
         raise ValueError(f"{text!r} is no number")
     return value
 
@@ -103,7 +103,7 @@ def _boolean(text: str) -> bool:
 
 
 def parse_date_time(text: str) -> datetime.datetime:
-    """A date and time in ISO form; a trailing Z is UTC."""
+    """Parses a date and time in ISO form; a trailing Z is UTC."""
     text = text.strip()
     return datetime.datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text)
 

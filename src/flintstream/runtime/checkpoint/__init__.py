@@ -1,6 +1,6 @@
-"""Checkpoints, whole: when one is taken, what is written, who may write it, and how a job is restored.
+"""Checkpointing, driver and slots: triggering, storage, ownership and restore.
 
-On the driver: `settings`, `coordinator`, `writer`, `lease` (who owns the job), `store` (which ones are complete), `restore`.
-In a slot: `snapshot` (the state of an operator as bytes), `chain` (only what has changed), `databases`, `pieces`, `uploads`.
-Both: `storage` (where bytes go), `metadata` (what ties them together), `signing`, `reports`.
+On the driver: `settings`, `coordinator`, `writer`, `lease` (ownership of the job), `store` (completed checkpoints),
+`restore`. In a slot: `snapshot` (the state of an operator as bytes), `chain` (incremental snapshots), `databases`,
+`pieces`, `uploads`. In both: `storage` (files), `metadata`, `signing`, `reports`.
 """

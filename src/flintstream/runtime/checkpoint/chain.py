@@ -1,4 +1,4 @@
-"""SnapshotChain: what of an operator's keyed state a checkpoint has to contain."""
+"""SnapshotChain: decides whether a checkpoint stores all keyed state of an operator, or only the changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flintstream.runtime.state.operator_state import OperatorStateBackend
 from flintstream.runtime.time.timers import StoredTimers
 
 LONGEST_CHAIN = 100
-"""So many snapshots of changes follow one of everything at most: metadata name them all, however small they are."""
+"""The maximum number of deltas after a full snapshot: the metadata list them all, however small they are."""
 
 
 @dataclass(frozen=True)
@@ -20,16 +20,16 @@ class _Taken:
 
     checkpoint_id: int
     changed: frozenset[Any] | set[Any]
-    """The keys touched since the snapshot before it."""
+    """The keys touched since the previous snapshot."""
     size: int
     full: bool
 
 
 class SnapshotChain:
-    """Takes the snapshots of one operator: of everything, or of what has changed since the last completed checkpoint.
+    """Takes the snapshots of one operator: full ones, or deltas since the last completed checkpoint.
 
-    A chain of changes begins with a snapshot of everything, and ends when together they have become as large as that,
-    or too many. A checkpoint that was given up leaves its changes to the next one.
+    A chain starts with a full snapshot, and a new chain starts when its deltas have become as large as that, or too
+    many. The changes of an aborted checkpoint are included in the next one.
     """
 
     def __init__(self, backend: KeyedStateBackend | None, incremental: bool) -> None:
@@ -42,7 +42,7 @@ class SnapshotChain:
         self._taken: list[_Taken] = []
 
     def take(self, checkpoint_id: int, operator: OperatorStateBackend, timers: StoredTimers) -> OperatorSnapshot:
-        """The snapshot for a checkpoint."""
+        """Takes the snapshot for a checkpoint."""
         backend = self._backend
         if backend is not None and backend.database is not None:
             return take_database_snapshot(backend, operator, timers, f"{backend.database}-{checkpoint_id}")
@@ -61,7 +61,7 @@ class SnapshotChain:
         return snapshot
 
     def completed(self, checkpoint_id: int) -> None:
-        """A checkpoint is safe: changes are counted from there."""
+        """Marks a checkpoint as complete: later deltas are relative to it."""
         for taken in self._taken:
             if taken.checkpoint_id == checkpoint_id:
                 self._base = checkpoint_id

@@ -1,4 +1,4 @@
-"""CheckpointCoordinator: says when a checkpoint is due, and follows each until it is complete or given up."""
+"""CheckpointCoordinator: triggers checkpoints, and tracks each until it completes or is aborted."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ _log = logging.getLogger(__name__)
 
 
 class CheckpointFailedError(RuntimeError):
-    """A checkpoint or savepoint was given up; the message says why."""
+    """A checkpoint or savepoint was aborted; the message says why."""
 
 
 class StorageHangsError(CheckpointFailedError):
-    """The metadata are still being written. Nobody knows what will come of it: the attempt must end."""
+    """The storage hangs while the metadata are being written. The outcome is unknown, so the attempt must end."""
 
 
 @dataclass(frozen=True)
 class OperatorInfo:
-    """What metadata say of an operator besides its state."""
+    """The metadata of an operator besides its state."""
 
     name: str
     uid: str | None
@@ -60,7 +60,7 @@ class OperatorInfo:
 
 @dataclass
 class Pending:
-    """A checkpoint on its way."""
+    """A checkpoint in progress."""
 
     checkpoint_id: int
     timestamp: int
@@ -69,65 +69,67 @@ class Pending:
     target: CheckpointTarget
     sources: Mapping[str, bytes]
     waiting: set[int]
-    """The slots that have not answered."""
+    """The slots that have not acknowledged."""
     deadline: float
     """By the monotonic clock."""
     writer: StorageWriter
-    """Works on its storage. Each savepoint has its own: where one hangs, the job's checkpoints go on."""
+    """The writer of its storage. Each savepoint has its own, so that a hanging one does not block the job's
+    checkpoints.
+    """
     savepoint: str | None = None
     """The directory of a savepoint."""
     stored: bool = True
-    """Whether metadata are written; not if it serves only to let sinks commit at the end of a job."""
+    """Whether metadata are written; False if it only lets sinks commit at the end of a job."""
     result: Future[str] = field(default_factory=Future)
     base: int | None = None
-    """The checkpoint to whose files it may refer; a savepoint has all its own."""
+    """The checkpoint to whose files it may refer; a savepoint is self-contained."""
     states: dict[tuple[str, int], StoredSubtask] = field(default_factory=dict)
     begun: float = field(default_factory=lambda: time.monotonic())
     attempt: int = 0
-    """The attempt of the job that has begun it."""
+    """The attempt that started it."""
 
     @property
     def kind(self) -> str:
-        """What it is called in messages."""
+        """Returns its name in messages."""
         return "savepoint" if self.savepoint is not None else f"checkpoint {self.checkpoint_id}"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a checkpoint."""
+    """The outcome of a checkpoint."""
 
     pending: Pending
     error: BaseException | None = None
     tolerated: bool = True
-    """Whether the job goes on in spite of it."""
+    """Whether the job tolerates it."""
 
     @property
     def completed(self) -> bool:
-        """Whether it is complete."""
+        """Returns whether it is complete."""
         return self.error is None
 
 
 @dataclass(frozen=True)
 class CheckpointStatistics:
-    """What a completed checkpoint or savepoint has cost."""
+    """Statistics of a completed checkpoint or savepoint."""
 
     checkpoint_id: int
     savepoint: bool
     timestamp: int
-    """When it was begun, in milliseconds since 1970."""
+    """When it was triggered, in milliseconds since 1970."""
     seconds: float
     new_bytes: int
-    """What was stored for it."""
+    """The bytes stored for it."""
     all_bytes: int
-    """What a job that goes on from it reads."""
+    """The bytes that a restore from it reads."""
 
 
 class CheckpointCoordinator:
-    """Takes the checkpoints of a job, in all its attempts.
+    """Takes the checkpoints of a job, over all its attempts.
 
-    The job's thread asks when one is due, begins it, and takes the outcomes; slots' answers come on other threads, and
-    metadata are written on one of the coordinator's own, and signed if there are `keys`. `wake` is called when there is
-    an outcome to take.
+    The job's thread triggers checkpoints and collects outcomes; slots acknowledge on other threads; metadata are
+    written on the coordinator's own thread, and signed if there are `keys`. `wake` is called when there is an outcome
+    to collect.
     """
 
     def __init__(
@@ -154,9 +156,9 @@ class CheckpointCoordinator:
         self._lock = threading.Lock()
         self._pending: dict[int, Pending] = {}
         self._given_up: dict[int, Pending] = {}
-        """Those to which slots may still add files."""
+        """The checkpoints to which slots may still add files."""
         self.statistics: deque[CheckpointStatistics] = deque(maxlen=_REMEMBERED)
-        """Of the latest completed ones."""
+        """Statistics of the latest completed checkpoints."""
         self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._writer = StorageWriter("checkpoints")
         self._next_id = 1
@@ -164,19 +166,19 @@ class CheckpointCoordinator:
         self._last_ended = 0.0
         self._hurried = False
         self._notified: int | None = None
-        """The last checkpoint of which the slots know that it is complete."""
+        """The last checkpoint that the slots know to be complete."""
         self._has_savepoint = False
         """Whether there is one: positions of Spark's queries in it refer to the job's directory."""
         self._failures = 0
         self._epoch = 0
         """The last epoch that a completed checkpoint contains."""
         self._begun: dict[int, int] = {}
-        """The last epoch of the checkpoints of this attempt, from the last one that is complete on."""
+        """The last epochs of this attempt's checkpoints, from the last completed one on."""
         self._begun_before: dict[int, int] = {}
-        """The same of the attempt before."""
+        """The same for the previous attempt."""
 
     def check_storage(self) -> None:
-        """Refuses a storage that cannot be written, before anything runs."""
+        """Raises if the storage is not writable, before anything runs."""
         if self.storage is None:
             return
         probe = f"probe-{uuid.uuid4().hex}"
@@ -191,32 +193,32 @@ class CheckpointCoordinator:
     # --- when ---
 
     def next_due(self, epoch: int) -> float | None:
-        """When (by the monotonic clock) the coordinator has to be asked again; `epoch` is the last one that has run.
+        """Returns when (by the monotonic clock) to call the coordinator again; `epoch` is the last one that has run.
 
-        An idle job has nothing new to store: the next checkpoint waits for the next epoch.
+        An idle job has no new state, so its next checkpoint waits for the next epoch.
         """
         with self._lock:
             deadlines = [pending.deadline for pending in self._pending.values()]
             return earliest([*deadlines, self._periodic_due(epoch)])
 
     def is_due(self, epoch: int) -> bool:
-        """Whether a checkpoint should begin now."""
+        """Returns whether to trigger a checkpoint now."""
         with self._lock:
             due = self._periodic_due(epoch)
             return due is not None and due <= time.monotonic()
 
     def hurry(self) -> None:
-        """Asks for a checkpoint as soon as it may be taken: somebody waits for it."""
+        """Triggers a checkpoint as soon as possible, because somebody waits for it."""
         self._hurried = True
 
     def is_overdue(self, since: float) -> bool:
-        """Whether a checkpoint could not begin for longer than one may take, while slots have been at work since then."""
+        """Returns whether a checkpoint could not start for longer than the timeout, with slots busy since then."""
         with self._lock:
             due = self._periodic_due(None)
             return due is not None and max(due, since) + self.settings.timeout <= time.monotonic()
 
-    def miss(self) -> bool:
-        """Counts a checkpoint that was overdue as one that has failed; false if no more failures are tolerated."""
+    def count_overdue(self) -> bool:
+        """Counts an overdue checkpoint as failed; returns False if no more failures are tolerated."""
         with self._lock:
             self._last_started = self._last_ended = time.monotonic()
             self._failures += 1
@@ -242,7 +244,7 @@ class CheckpointCoordinator:
         savepoint_directory: str | None = None,
         stored: bool = True,
     ) -> Pending:
-        """Begins a checkpoint, or a savepoint in a directory of its own below the given one."""
+        """Starts a checkpoint, or a savepoint in a new directory below the given one."""
         now = time.monotonic()
         checkpoint_id, self._next_id = self._next_id, self._next_id + 1
         directory = None
@@ -281,7 +283,7 @@ class CheckpointCoordinator:
         return CheckpointTarget(kept_in, own, SHARED, self.settings.inline_size, size, self._keys is not None)
 
     def acknowledge(self, done: SnapshotDone) -> None:
-        """A slot has stored its part; the last one makes the checkpoint complete."""
+        """Records that a slot has stored its snapshot; the last one completes the checkpoint."""
         with self._lock:
             late = self._given_up.get(done.checkpoint_id)
             pending = late or self._pending.get(done.checkpoint_id)
@@ -292,11 +294,11 @@ class CheckpointCoordinator:
             if late is not None and not pending.waiting:
                 del self._given_up[done.checkpoint_id]
             if late is not None or not pending.waiting:
-                # Still under the lock: an attempt that ends now must find it under way, and wait for it.
+                # Still under the lock: an attempt that ends now must see the write in progress, and wait for it.
                 pending.writer.submit(self._complete if late is None else self._discard, pending)
 
     def decline(self, failed: SnapshotFailed) -> None:
-        """A slot could not store its part."""
+        """Records that a slot could not store its snapshot."""
         self.fail(failed.checkpoint_id, CheckpointFailedError(failed.fault.summary))
         with self._lock:
             given_up = self._given_up.get(failed.checkpoint_id)
@@ -306,7 +308,7 @@ class CheckpointCoordinator:
                     del self._given_up[failed.checkpoint_id]
 
     def fail(self, checkpoint_id: int, error: BaseException) -> Outcome | None:
-        """Gives a checkpoint up, unless all of it has been stored already."""
+        """Aborts a checkpoint, unless all slots have acknowledged it."""
         with self._lock:
             pending = self._pending.get(checkpoint_id)
             if pending is None or not pending.waiting:
@@ -314,16 +316,16 @@ class CheckpointCoordinator:
             self._given_up[checkpoint_id] = self._pending.pop(checkpoint_id)
         return self._end(pending, error)
 
-    def late(self) -> list[Pending]:
-        """Those that have taken too long."""
+    def timed_out(self) -> list[Pending]:
+        """Returns the checkpoints that have timed out."""
         now = time.monotonic()
         with self._lock:
             return [pending for pending in self._pending.values() if pending.deadline <= now]
 
     def expire(self, diagnosis: Callable[[Pending], str] = lambda pending: "") -> list[Outcome]:
-        """Gives up what has taken too long; `diagnosis` says what the slots do instead."""
+        """Aborts the checkpoints that have timed out; `diagnosis` describes what the slots are doing."""
         outcomes = []
-        for pending in self.late():
+        for pending in self.timed_out():
             reason = f"not complete after {self.settings.timeout:g} s: "
             if pending.waiting:
                 slots = ", ".join(map(str, sorted(pending.waiting)))
@@ -353,14 +355,14 @@ class CheckpointCoordinator:
             if completed is None:
                 failure = error
             else:
-                # What fails behind its entry in the log does not make it incomplete: the next restart restores it.
-                _log.warning("job %s: %s is complete; behind that: %r", self._job_id, pending.kind, error)
+                # A failure after its entry is in the log does not make it incomplete: the next restart restores it.
+                _log.warning("job %s: %s is complete, but an error followed: %r", self._job_id, pending.kind, error)
                 metadata, location = completed, self.store.location(completed) or ""
         with self._lock:
             given_up = self._pending.pop(pending.checkpoint_id, None) is None
         if given_up:
             if failure is None:
-                # It counts all the same: the next attempt goes on behind it.
+                # It counts all the same: the next attempt restores it.
                 self._outcomes.put(Outcome(pending))
             return
         if failure is None:
@@ -369,14 +371,14 @@ class CheckpointCoordinator:
         self._end(pending, failure)
 
     def _completed(self, pending: Pending) -> CheckpointMetadata | None:
-        """A checkpoint that counts, whatever was thought of it."""
+        """Returns the metadata of a checkpoint that the log lists as complete, even if it was considered failed."""
         return None if pending.savepoint is not None else self.store.find(pending.checkpoint_id)
 
     def _write(self, pending: Pending, metadata: CheckpointMetadata) -> str:
         if pending.savepoint is not None:
             storage = storage_at(pending.savepoint, self.settings.permissions)
             if not storage.create(METADATA, metadata.to_bytes(self._keys)):
-                raise StorageError(f"savepoint {pending.savepoint} is there already")
+                raise StorageError(f"savepoint {pending.savepoint} exists already")
             self._has_savepoint = True
             return pending.savepoint
         self.store.add(metadata, pending.attempt)
@@ -390,13 +392,13 @@ class CheckpointCoordinator:
         try:
             self.store.prune(bases)
         except Exception:
-            return  # What cannot be removed now is in nobody's way; the directory goes with the job.
+            return  # Files that cannot be removed now do no harm; the directory is removed with the job.
 
     def _metadata(self, pending: Pending) -> CheckpointMetadata:
         operators: dict[str, OperatorState] = {}
         for operator_id, info in self._operators.items():
             subtasks = {
-                subtask: self._whole(operator_id, subtask, stored)
+                subtask: self._with_base(operator_id, subtask, stored)
                 for (owner, subtask), stored in sorted(pending.states.items())
                 if owner == operator_id
             }
@@ -413,13 +415,13 @@ class CheckpointCoordinator:
             operators,
         )
 
-    def _whole(self, operator_id: str, subtask: int, stored: StoredSubtask) -> SubtaskState:
-        """The state of a subtask with what it goes on from."""
+    def _with_base(self, operator_id: str, subtask: int, stored: StoredSubtask) -> SubtaskState:
+        """Returns the state of a subtask including the checkpoint that its delta is based on."""
         if stored.base is None:
             return stored.state
         base = self.store.find(stored.base)
         if base is None:
-            raise CheckpointFailedError(f"checkpoint {stored.base}, which it goes on from, is gone")
+            raise CheckpointFailedError(f"checkpoint {stored.base}, on which it is based, no longer exists")
         before = base.operators[operator_id].subtasks[subtask]
         return SubtaskState(before.keyed + stored.state.keyed, stored.state.operator)
 
@@ -429,7 +431,8 @@ class CheckpointCoordinator:
         if error is not None:
             if not pending.result.done():
                 pending.result.set_exception(error)
-            # What hangs may still be written, and what has an unknown outcome may be complete: its files stay.
+            # A hanging write may still finish, and a write with an unknown outcome may have completed the checkpoint:
+            # keep the files.
             if not isinstance(error, (StorageHangsError, UnknownOutcomeError)):
                 pending.writer.submit(self._discard, pending)
         outcome = Outcome(pending, error, self._tolerates(pending, error))
@@ -458,12 +461,12 @@ class CheckpointCoordinator:
                 self.store.discard(set[str]().union(*(stored.state.files() for stored in states.values())))
                 self.store.discard_directory(pending.checkpoint_id)
         except Exception:
-            return  # The storage is what has failed: what is left there is removed with the job.
+            return  # The storage itself fails: remaining files are removed with the job.
 
     # --- for the job's thread ---
 
     def outcomes(self) -> list[Outcome]:
-        """What became of the checkpoints of this attempt since the last call."""
+        """Returns the outcomes of this attempt's checkpoints since the last call."""
         found = []
         while not self._outcomes.empty():
             outcome = self._outcomes.get()
@@ -472,9 +475,9 @@ class CheckpointCoordinator:
         return found
 
     def count(self, outcome: Outcome) -> bool:
-        """Takes an outcome into account; false if more checkpoints in a row have failed than the job tolerates.
+        """Processes an outcome; returns False if more consecutive checkpoints have failed than the job tolerates.
 
-        Raises LeaseLostError if another driver has taken over: that ends the job, whatever it tolerates.
+        Raises LeaseLostError if another driver has taken over, which always ends the job.
         """
         if isinstance(outcome.error, LeaseLostError):
             raise outcome.error
@@ -482,63 +485,67 @@ class CheckpointCoordinator:
             self._epoch = max(self._epoch, outcome.pending.epoch)
             self._notified = outcome.pending.checkpoint_id
             self._begun = {number: epoch for number, epoch in self._begun.items() if number >= self._notified}
-            # The one before it is nobody's base any more.
+            # The previous checkpoint is no longer the base of any delta.
             self._writer.submit(self._prune)
         return outcome.tolerated
 
     def begin_attempt(self) -> None:
-        """A new attempt of the job begins, and takes the job over from whoever has run it before."""
+        """Begins a new attempt, and takes over the job's lease from its previous owner."""
         attempt = self.lease.begin_attempt()
         self.store.catch_up()
         highest = self.store.highest_number
         with self._lock:
             if attempt <= self._attempt:
-                raise StaleAttemptError(f"attempt {self._attempt} has begun meanwhile")
+                raise StaleAttemptError(f"attempt {self._attempt} has begun in the meantime")
             self._attempt = attempt
             self._begun_before, self._begun = self._begun, {}
-        self.number_behind(highest)
+        self.skip_numbers_up_to(highest)
         self._notified = None
         self._failures = 0
         self._epoch = 0
         self._last_started = time.monotonic()
 
-    def number_behind(self, checkpoint_id: int) -> None:
-        """Later checkpoints have greater numbers than this one."""
+    def skip_numbers_up_to(self, checkpoint_id: int) -> None:
+        """Makes the numbers of later checkpoints greater than this one."""
         self._next_id = max(self._next_id, checkpoint_id + 1)
 
-    def epoch_before(self, checkpoint_id: int) -> int:
-        """The last epoch of the attempt before that a checkpoint contains; 0 if that attempt did not begin it."""
+    def last_epoch_in(self, checkpoint_id: int) -> int:
+        """Returns the last epoch of the previous attempt that a checkpoint contains; 0 if that attempt did not take it."""
         return self._begun_before.get(checkpoint_id, 0)
 
     def stop(self, pending: Pending) -> None:
-        """The job stops with a savepoint that is complete, before its sinks commit: nothing older is restored any more."""
+        """Marks the job as stopped with a completed savepoint, before its sinks commit: nothing older is restored any
+        more.
+        """
         assert pending.savepoint is not None
         self.lease.stop(pending.checkpoint_id, pending.savepoint, pending.attempt)
 
     def end_attempt(self) -> list[Outcome]:
-        """Gives up what is on its way: the attempt is over. Gives the outcomes that nobody has taken."""
+        """Ends the attempt: aborts checkpoints in progress, and returns the outcomes not yet collected."""
         for checkpoint_id in list(self._pending):
-            self.fail(checkpoint_id, CheckpointFailedError("the job has failed or ended"))
-        # Nothing of this attempt may become complete once the next one has begun.
+            self.fail(checkpoint_id, CheckpointFailedError("the job failed or ended"))
+        # No checkpoint of this attempt may complete once the next one has begun.
         pending = list(self._pending.values())
-        if not StorageWriter.settle({self._writer, *(each.writer for each in pending)}, STORAGE_SECONDS):
+        if not StorageWriter.wait_idle({self._writer, *(each.writer for each in pending)}, STORAGE_SECONDS):
             self._abandon_writes()
         self._given_up.clear()
         return self.outcomes()
 
     def _abandon_writes(self) -> None:
-        """The storage hangs: the attempt ends without it."""
+        """Ends the attempt without waiting for the hanging storage."""
         left = list(self._pending.values())
         places = sorted({str(pending.savepoint or self.settings.directory) for pending in left})
         place = ", ".join(places) or self.settings.directory
-        _log.warning("job %s: %s has not answered for %g s; goes on without it", self._job_id, place, STORAGE_SECONDS)
+        _log.warning(
+            "job %s: %s has not answered for %g s; continuing without it", self._job_id, place, STORAGE_SECONDS
+        )
         self._writer.abandon()
-        error = StorageHangsError(f"the job has failed or ended while metadata were being written to {place}")
+        error = StorageHangsError(f"the job failed or ended while metadata were being written to {place}")
         for pending in left:
             self._give_up_writing(pending, error)
 
     def close(self, keep: bool, status: str = "FINISHED") -> None:
-        """The job is over; its checkpoints stay only if it is said so, and what its savepoints refer to in any case."""
+        """Ends the job; keeps its checkpoints only if requested, and files that its savepoints refer to in any case."""
         removed = self._writer.submit(self._remove_all, status) if not keep else self._writer.submit(lambda: None)
         done = wait([removed], STORAGE_SECONDS).done
         self._writer.abandon()

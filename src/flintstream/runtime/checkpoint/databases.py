@@ -1,4 +1,4 @@
-"""Databases as pieces of a checkpoint: their files are stored once, and taken from there by later checkpoints."""
+"""Stores RocksDB databases in checkpoints: each file is uploaded once, and later checkpoints refer to it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _CHUNK = 1 << 20
 
 
 class SharedFiles:
-    """The files of databases that a slot has stored and that the next checkpoint may refer to.
+    """The database files that a slot has stored and that the next checkpoint may refer to.
 
-    Only those of the last checkpoint that is known to be complete: others may be removed.
+    Only files of the last checkpoint known to be complete: others may be removed.
     """
 
     def __init__(self) -> None:
@@ -29,23 +29,23 @@ class SharedFiles:
         self._safe: dict[str, Piece] = {}
 
     def find(self, identity: str | None) -> Piece | None:
-        """Where a file is stored already."""
+        """Returns where a file is stored already, or None."""
         return None if identity is None else self._safe.get(identity)
 
     def add(self, checkpoint_id: int, part: DatabasePart) -> None:
-        """Takes note of what a checkpoint refers to."""
+        """Records the files that a checkpoint refers to."""
         files = self._stored.setdefault(checkpoint_id, {})
         files.update({identity: part.files[name] for name, identity in part.identities.items()})
 
     def completed(self, checkpoint_id: int) -> None:
-        """A checkpoint is safe."""
+        """Marks a checkpoint as complete."""
         if checkpoint_id in self._stored:
             self._safe = self._stored[checkpoint_id]
         self._stored = {number: files for number, files in self._stored.items() if number > checkpoint_id}
 
 
 def fetch_database(part: DatabasePart, storage: Storage | None, directory: str) -> RocksDBCheckpoint:
-    """Copies the files of a database into a local directory of their own."""
+    """Downloads the files of a database into a local directory."""
     from flintstream.runtime.state.rocksdb.checkpoint import RocksDBCheckpoint, RocksDBFile
 
     local = os.path.join(directory, f"restored-{uuid.uuid4().hex}")
@@ -77,7 +77,7 @@ def _fetch(piece: Piece, storage: Storage | None, target: str) -> None:
 
 
 def file_sums(path: str, with_digest: bool) -> tuple[int, bytes | None]:
-    """The CRC-32 of a file, and its SHA-256 if that is wanted."""
+    """Returns the CRC-32 of a file, and its SHA-256 if requested."""
     checksum = 0
     digest = hashlib.sha256() if with_digest else None
     with open(path, "rb") as file:

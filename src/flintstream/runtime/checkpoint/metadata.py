@@ -1,7 +1,7 @@
-"""CheckpointMetadata: what a checkpoint holds, and where. The file `_metadata` of a checkpoint or savepoint.
+"""CheckpointMetadata: the contents of a checkpoint and the location of its files; stored as `_metadata`.
 
-The file begins with a mark, the version of its format and a checksum, so that one that was cut off or altered is recognised.
-Since format 2 a signature comes next, of zeros if there is none.
+The file starts with a magic number, the format version and a checksum, which detects truncation and alteration. Since
+format 2 a signature follows, all zeros if there is none.
 """
 
 from __future__ import annotations
@@ -23,37 +23,39 @@ METADATA = "_metadata"
 _MARK = b"FLNTCKPT"
 _VERSION = 2
 _HEADER = struct.Struct(">8sIQ32s")
-"""Mark, version, size of what follows, and its checksum."""
+"""Magic number, version, size of the rest, and its checksum."""
 
 
 class CorruptCheckpointError(PermanentError, ValueError):
-    """A file of a checkpoint is not what was written; the message names it."""
+    """A file of a checkpoint is damaged; the message names it."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some bytes of a checkpoint: in the metadata itself, or in a file."""
+    """A range of bytes of a checkpoint: inline in the metadata, or in a file."""
 
     size: int
     checksum: int
     """The CRC-32 of the bytes."""
     data: bytes | None = None
     path: str | None = None
-    """The file, relative to the directory of the job, or of the savepoint."""
+    """The file, relative to the directory of the job or of the savepoint."""
     start: int = 0
-    """Where in the file the bytes begin."""
+    """The offset of the bytes in the file."""
     digest: bytes | None = None
     """The SHA-256 of the bytes, in a file of a signed checkpoint."""
 
     def check_bytes(self, data: bytes, location: str) -> None:
-        """Refuses bytes of a location that are not what was written."""
+        """Raises if the bytes read from a location are damaged."""
         digest = None if self.digest is None else hashlib.sha256(data).digest()
         self.check(len(data), zlib.crc32(data), digest, location)
 
     def check(self, size: int, checksum: int, digest: bytes | None, location: str) -> None:
-        """Refuses what is at a location, by its size and sums; `digest` may be missing only if the piece has none."""
+        """Raises if the size or a checksum of a location does not match; `digest` may be missing only if the piece has
+        none.
+        """
         if size != self.size:
-            raise CorruptCheckpointError(f"{location} was cut off: {size} of {self.size} bytes are there")
+            raise CorruptCheckpointError(f"{location} was truncated: it has {size} of {self.size} bytes")
         if checksum != self.checksum:
             raise CorruptCheckpointError(f"{location} was altered: a checksum is wrong")
         if self.digest is not None and digest != self.digest:
@@ -62,35 +64,35 @@ class Piece:
 
 @dataclass(frozen=True)
 class KeyedPart:
-    """Keyed state and timers of a subtask, or what has changed in them, by key group."""
+    """Keyed state and timers of a subtask by key group, full or as a delta."""
 
     states: dict[str, Any]
-    """What is known of each state: StoredKeyedState by name."""
+    """The declaration of each state: StoredKeyedState by name."""
     groups: dict[int, Piece]
     only_changes: bool = False
 
     def with_pieces(self, change: Callable[[Piece], Piece]) -> KeyedPart:
-        """The same, with each piece replaced by another."""
+        """Returns a copy with each piece replaced."""
         return replace(self, groups={group: change(piece) for group, piece in self.groups.items()})
 
 
 @dataclass(frozen=True)
 class DatabasePart:
-    """Keyed state of a subtask as the files of a RocksDB, with timers and the engine's own by key group."""
+    """Keyed state of a subtask as the files of a RocksDB database, with timers and engine state by key group."""
 
     states: dict[str, Any]
     files: dict[str, Piece]
     """By their name in the database's directory."""
     identities: dict[str, str]
-    """Of the files that never change: equal in two checkpoints only if it is the same file."""
+    """The identities of immutable files: equal in two checkpoints only for the same file."""
     numbers: dict[str, int]
-    """The number by which the stored keys of a state are known."""
+    """The number of each state in stored keys."""
     key_groups: tuple[int, int]
-    """The first group, and the one behind the last."""
+    """The first key group, and the end of the range (exclusive)."""
     timers: dict[int, Piece]
 
     def with_pieces(self, change: Callable[[Piece], Piece]) -> DatabasePart:
-        """The same, with each piece replaced by another."""
+        """Returns a copy with each piece replaced."""
         files = {name: change(piece) for name, piece in self.files.items()}
         return replace(self, files=files, timers={group: change(piece) for group, piece in self.timers.items()})
 
@@ -100,17 +102,17 @@ class SubtaskState:
     """The state of an operator in one subtask."""
 
     keyed: tuple[KeyedPart | DatabasePart, ...] = ()
-    """A full part, and behind it the changes since."""
+    """A full snapshot, followed by deltas."""
     operator: Piece | None = None
-    """State that belongs to no key: StoredOperatorState by name."""
+    """Operator state: StoredOperatorState by name."""
 
     @property
     def size(self) -> int:
-        """All bytes that belong to it."""
+        """Returns its total size in bytes."""
         return sum(piece.size for piece in self.pieces())
 
     def pieces(self) -> list[Piece]:
-        """All pieces of it."""
+        """Returns all its pieces."""
         found = [] if self.operator is None else [self.operator]
         for part in self.keyed:
             if isinstance(part, DatabasePart):
@@ -120,13 +122,13 @@ class SubtaskState:
         return found
 
     def with_pieces(self, change: Callable[[Piece], Piece]) -> SubtaskState:
-        """The same, with each piece replaced by another."""
+        """Returns a copy with each piece replaced."""
         return SubtaskState(
             tuple(part.with_pieces(change) for part in self.keyed), self.operator and change(self.operator)
         )
 
     def files(self) -> set[str]:
-        """The files that its pieces are in."""
+        """Returns the files that its pieces are in."""
         return {piece.path for piece in self.pieces() if piece.path is not None}
 
 
@@ -140,17 +142,17 @@ class OperatorState:
     max_parallelism: int
     subtasks: dict[int, SubtaskState] = field(default_factory=dict)
     source: bytes | None = None
-    """Where the driver's side of a source stands."""
+    """The position of a source's enumerator on the driver."""
 
     @property
     def empty(self) -> bool:
-        """Whether nothing would be lost without it."""
+        """Returns whether nothing would be lost without it."""
         return self.source is None and not any(state.pieces() for state in self.subtasks.values())
 
 
 @dataclass(frozen=True)
 class CheckpointMetadata:
-    """A checkpoint or savepoint as a whole."""
+    """A checkpoint or savepoint."""
 
     checkpoint_id: int
     timestamp: int
@@ -161,12 +163,12 @@ class CheckpointMetadata:
     """By operator id."""
 
     def files(self) -> set[str]:
-        """The files that belong to it, besides its own."""
+        """Returns the files that belong to it, besides `_metadata`."""
         states = (state for operator in self.operators.values() for state in operator.subtasks.values())
         return set[str]().union(*(state.files() for state in states))
 
     def file_sizes(self) -> dict[str, int]:
-        """The files that belong to it, besides its own, and how many bytes each has."""
+        """Returns the files that belong to it, besides `_metadata`, with their sizes."""
         sizes: dict[str, int] = {}
         for operator in self.operators.values():
             for state in operator.subtasks.values():
@@ -177,11 +179,11 @@ class CheckpointMetadata:
 
     @property
     def size(self) -> int:
-        """The bytes of all state in it."""
+        """Returns the total size of its state."""
         return sum(state.size for operator in self.operators.values() for state in operator.subtasks.values())
 
     def to_bytes(self, keys: SigningKeys | None = None) -> bytes:
-        """The content of the file, signed if keys are given."""
+        """Returns the content of the file, signed if keys are given."""
         content = pickle.dumps(self, 5)
         signature = UNSIGNED if keys is None else keys.sign(_signed(_VERSION, content), content)
         digest = hashlib.sha256(signature + content).digest()
@@ -189,7 +191,7 @@ class CheckpointMetadata:
 
     @staticmethod
     def from_bytes(data: bytes, location: str, keys: SigningKeys | None = None) -> CheckpointMetadata:
-        """What the file at a location contains; with keys, only if it was signed with one of them."""
+        """Parses the content of a file; with keys, only if it was signed with one of them."""
         version, signature, content = _split(data, location)
         if keys is not None:
             try:
@@ -202,7 +204,7 @@ class CheckpointMetadata:
         return metadata
 
     def check_digests(self, location: str) -> None:
-        """Refuses metadata that do not vouch for all their files."""
+        """Raises unless the metadata have a digest of every file."""
         for operator in self.operators.values():
             for state in operator.subtasks.values():
                 missing = next((piece for piece in state.pieces() if piece.path and piece.digest is None), None)
@@ -211,45 +213,47 @@ class CheckpointMetadata:
 
 
 def is_signed(data: bytes) -> bool:
-    """Whether the content of a metadata file has a signature, of whomever."""
+    """Returns whether the content of a metadata file has a signature, valid or not."""
     return _split(data, METADATA)[1] != UNSIGNED
 
 
 def _split(data: bytes, location: str) -> tuple[int, bytes, bytes]:
-    """Version, signature and content of a file that is whole."""
+    """Returns version, signature and content of an intact file."""
     if len(data) < _HEADER.size or not data.startswith(_MARK):
-        raise CorruptCheckpointError(f"{location} is not the metadata of a checkpoint, or was cut off")
+        raise CorruptCheckpointError(f"{location} is not the metadata of a checkpoint, or was truncated")
     _, version, size, digest = _HEADER.unpack_from(data)
     if version not in (1, _VERSION):
-        raise CorruptCheckpointError(f"{location} has the format {version}; this version reads formats 1 to {_VERSION}")
+        raise CorruptCheckpointError(f"{location} has format {version}; this version reads formats 1 to {_VERSION}")
     start = _HEADER.size + (0 if version == 1 else SIGNATURE_SIZE)
     content = data[start:]
     if len(content) != size:
-        raise CorruptCheckpointError(f"{location} was cut off or added to: {len(data)} bytes instead of {start + size}")
+        raise CorruptCheckpointError(
+            f"{location} was truncated or extended: {len(data)} bytes instead of {start + size}"
+        )
     if hashlib.sha256(data[_HEADER.size :]).digest() != digest:
         raise CorruptCheckpointError(f"{location} was altered: its checksum is wrong")
     return version, UNSIGNED if version == 1 else data[_HEADER.size : start], content
 
 
 def _signed(version: int, content: bytes) -> bytes:
-    """What is signed besides the content."""
+    """Returns the signed bytes: the content and its header."""
     return _HEADER.pack(_MARK, version, len(content), b"")
 
 
 _PARTS = (Piece, KeyedPart, DatabasePart, SubtaskState, OperatorState, CheckpointMetadata, StoredKeyedState)
 _CLASSES: dict[tuple[str, str], type] = {
     **{(part.__module__, part.__name__): part for part in _PARTS},
-    ("flintstream.runtime.state.snapshot", "StoredKeyedState"): StoredKeyedState,  # where it was once
+    ("flintstream.runtime.state.snapshot", "StoredKeyedState"): StoredKeyedState,  # its former module
 }
 
 
 class _Reader(pickle.Unpickler):
-    """Reads nothing but the classes of which metadata consist: looking at a checkpoint runs nobody's code."""
+    """Unpickles only the classes that metadata consist of, so that inspecting a checkpoint runs no foreign code."""
 
     def find_class(self, module: str, name: str) -> Any:
         known = _CLASSES.get((module, name))
         if known is not None:
             return known
         raise CorruptCheckpointError(
-            f"the metadata of a checkpoint refer to {module}.{name}, which is not part of them"
+            f"the metadata of a checkpoint refer to {module}.{name}, which is not allowed there"
         )

@@ -1,4 +1,4 @@
-"""Snapshots as pieces of a checkpoint: written by a slot, and read again by another one."""
+"""Writes snapshots as pieces of a checkpoint, and reads them on restore."""
 
 from __future__ import annotations
 
@@ -31,40 +31,40 @@ DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
 
 @dataclass(frozen=True)
 class CheckpointTarget:
-    """Where a slot puts the files of a checkpoint."""
+    """Where a slot writes the files of a checkpoint."""
 
     storage: Storage | None
-    """Of the job, or of the savepoint; None to hand everything to the driver."""
+    """The storage of the job or of the savepoint; None to send everything to the driver."""
     own: str = ""
-    """The directory of what belongs to this checkpoint alone."""
+    """The directory of files exclusive to this checkpoint."""
     shared: str = ""
-    """The directory of what later checkpoints go on from."""
+    """The directory of files shared with later checkpoints."""
     inline_size: int = 20 * 1024
-    """Pieces up to this size are handed to the driver, which puts them into the metadata."""
+    """Pieces up to this size are sent to the driver, which stores them inline in the metadata."""
     max_state_size: int = DEFAULT_MAX_STATE_SIZE
-    """Without a storage: the most bytes of one operator in one subtask."""
+    """Without a storage: the maximum size of one operator in one subtask."""
     signed: bool = False
-    """Whether the metadata must vouch for every file."""
+    """Whether the metadata need a digest of every file."""
 
 
 class PieceWriter:
-    """Writes the snapshots of one operator in one subtask, into one file if they are not small."""
+    """Writes the snapshots of one operator in one subtask, into one file unless they are small."""
 
     def __init__(self, target: CheckpointTarget, operator: str, subtask: int) -> None:
         self._target = target
         self._operator = operator
         self._subtask = subtask
         self.files: list[str] = []
-        """What was written, so that it can be removed again."""
+        """The files written, so that they can be removed again."""
 
     def write(self, snapshot: OperatorSnapshot, shared: SharedFiles | None) -> SubtaskState:
-        """Writes a snapshot, and says where it is. `shared` is given if later checkpoints may go on from it."""
+        """Writes a snapshot and returns its location. `shared` is set if later checkpoints may be based on it."""
         directory = self._target.own if shared is None else self._target.shared
         keyed: tuple[KeyedPart | DatabasePart, ...] = ()
         if snapshot.database is not None:
             timers = self._pieces(snapshot.groups, self._target.own)
             keyed = (self._database(snapshot.database, timers, directory, shared),)
-        # Also that nothing is left is a change: timers, for one, are written whole each time.
+        # An empty snapshot is a change too: timers, for one, are always written in full.
         elif snapshot.keyed or snapshot.groups or snapshot.only_changes:
             groups = self._pieces(snapshot.groups, directory)
             keyed = (KeyedPart(snapshot.keyed, groups, snapshot.only_changes),)
@@ -93,9 +93,9 @@ class PieceWriter:
         target = self._target
         if target.storage is None and size > target.max_state_size:
             raise ValueError(
-                f"operator '{self._operator}', subtask {self._subtask}: its state has {size} bytes, and the driver's memory "
-                f"takes at most {target.max_state_size}: keep checkpoints in a directory (execution.checkpointing.dir), "
-                "or give JobManagerCheckpointStorage a larger max_state_size"
+                f"operator '{self._operator}', subtask {self._subtask}: its state of {size} bytes exceeds the limit "
+                f"for the driver's memory, {target.max_state_size}: store checkpoints in a directory "
+                "(execution.checkpointing.dir), or increase max_state_size of JobManagerCheckpointStorage"
             )
 
     def _database(
@@ -129,7 +129,7 @@ class PieceWriter:
 
 
 def read_piece(piece: Piece, storage: Storage | None) -> bytes:
-    """The bytes of a piece, checked."""
+    """Returns the bytes of a piece, verified."""
     if piece.data is not None:
         data, location = piece.data, "the metadata"
     else:
@@ -145,7 +145,7 @@ def read_piece(piece: Piece, storage: Storage | None) -> bytes:
 
 @dataclass(frozen=True)
 class RestoredOperators:
-    """What slots restore: the operators of a checkpoint by their id, and where its files are."""
+    """The state that slots restore: the operators of a checkpoint by id, and the location of its files."""
 
     checkpoint_id: int
     storage: Storage | None
@@ -154,9 +154,9 @@ class RestoredOperators:
     def chains(
         self, operator_id: str, key_groups: Collection[int], directory: str = ""
     ) -> list[list[OperatorSnapshot]]:
-        """The snapshots that the subtasks of an operator have left; of their keyed state only the given key groups.
+        """Returns the snapshots of the subtasks of an operator; keyed state only for the given key groups.
 
-        Databases are copied below a local directory.
+        Databases are downloaded to a local directory.
         """
         operator = self.operators.get(operator_id)
         if operator is None:

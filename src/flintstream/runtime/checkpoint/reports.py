@@ -1,4 +1,4 @@
-"""What a slot tells the driver about its part of a checkpoint."""
+"""A slot's reports to the driver about its snapshots of a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from flintstream.runtime.faults import Fault
 
 
 class StoredSubtask(NamedTuple):
-    """The state of an operator in a subtask as it was stored for a checkpoint."""
+    """The stored state of an operator in a subtask for a checkpoint."""
 
     state: SubtaskState
     base: int | None
-    """The checkpoint whose state it goes on from; None if it stands by itself."""
+    """The checkpoint on which this delta is based; None if it is self-contained."""
 
 
 @dataclass(frozen=True)
 class SnapshotDone:
-    """Slot to driver: its part of a checkpoint is stored."""
+    """Slot to driver: its snapshot of a checkpoint is stored."""
 
     slot: int
     checkpoint_id: int
@@ -29,7 +29,7 @@ class SnapshotDone:
 
 @dataclass(frozen=True)
 class SnapshotFailed:
-    """Slot to driver: its part of a checkpoint could not be stored."""
+    """Slot to driver: its snapshot of a checkpoint could not be stored."""
 
     slot: int
     checkpoint_id: int

@@ -1,4 +1,4 @@
-"""What a job goes on from: state of an earlier run, matched to the operators that the program has now."""
+"""Restore: matches the state of a checkpoint or savepoint to the operators of the current program."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class RestoreError(PermanentError, ValueError):
 def restored_operators(
     location: str, graph: ExecutionGraph, allow_unclaimed: bool, keys: SigningKeys | None = None
 ) -> RestoredOperators:
-    """The state at a location for the operators of a graph; refuses what does not fit, or is not signed as the keys want.
+    """Returns the state at a location for the operators of a graph; refuses state that does not fit or lacks a required
+    signature.
 
-    State is stored by its maximum parallelism. A vertex for which the program sets none takes it over.
+    Keyed state is partitioned by maximum parallelism; a vertex without one set adopts the stored one.
     """
     metadata, storage = read_checkpoint(location, keys)
     for vertex in graph.job_graph.vertices:
@@ -31,7 +32,7 @@ def restored_operators(
 
 def _fit_max_parallelism(vertex: JobVertex, job: JobGraph, metadata: CheckpointMetadata, location: str) -> None:
     is_set = job.nodes[vertex.head_id].max_parallelism_set
-    # The head first: keys are sent to it, so its state is the one that must be looked for in the right place.
+    # The head first: it receives the keys, so its maximum parallelism is the one that must match.
     for node in (job.nodes[node_id] for node_id in vertex.node_ids):
         before = metadata.operators.get(node.operator_id)
         if before is None or before.empty:
@@ -41,13 +42,13 @@ def _fit_max_parallelism(vertex: JobVertex, job: JobGraph, metadata: CheckpointM
         )
         if is_set and before.max_parallelism != vertex.max_parallelism:
             raise RestoreError(
-                f"{written}, and the program sets {vertex.max_parallelism}: keys would be looked for in the wrong place. "
-                f"Call set_max_parallelism({before.max_parallelism}), or set none."
+                f"{written}, but the program sets {vertex.max_parallelism}, so that keys would not be found. Call "
+                f"set_max_parallelism({before.max_parallelism}), or set none."
             )
         if before.max_parallelism < vertex.parallelism:
             raise RestoreError(
-                f"{written}, and the program has the parallelism {vertex.parallelism}: set it to {before.max_parallelism} "
-                "at most."
+                f"{written}, but the program's parallelism is {vertex.parallelism}: set it to at most "
+                f"{before.max_parallelism}."
             )
         if not is_set:
             vertex.max_parallelism = before.max_parallelism
@@ -63,6 +64,6 @@ def _check_claimed(metadata: CheckpointMetadata, location: str, job: JobGraph, a
     ]
     if unclaimed and not allow_unclaimed:
         raise RestoreError(
-            f"{location} has state that no operator of the program claims: {', '.join(unclaimed)}. Give the operator the "
-            "uid that it had, or allow unclaimed state (-n, execution.state-recovery.ignore-unclaimed-state) to lose it."
+            f"{location} has state that no operator of the program claims: {', '.join(unclaimed)}. Set the uid that "
+            "the operator had, or discard unclaimed state (-n, execution.state-recovery.ignore-unclaimed-state)."
         )

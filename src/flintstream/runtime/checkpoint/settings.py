@@ -1,4 +1,4 @@
-"""CheckpointSettings: what a job's configuration says about checkpoints, savepoints and what to go on from."""
+"""CheckpointSettings: the settings of checkpoints, savepoints and restore in a job's configuration."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Retention(Enum):
 
 @dataclass(frozen=True)
 class CheckpointSettings:
-    """Settings of a job. Times are in seconds."""
+    """The checkpoint settings of a job. Times are in seconds."""
 
     interval: float | None = None
-    """How often a checkpoint is taken; None for never."""
+    """The interval between checkpoints; None if disabled."""
     timeout: float = 600.0
     min_pause: float = 0.0
     max_concurrent: int = 1
@@ -58,13 +58,13 @@ class CheckpointSettings:
     max_state_size: int = DEFAULT_MAX_STATE_SIZE
     inline_size: int = 20 * 1024
     permissions: Permissions = Permissions.OWNER
-    """Who may read checkpoints and savepoints in a directory."""
+    """The permissions of checkpoints and savepoints in a directory."""
     signing_key_file: str | None = None
-    """The keys by which they are signed; None for no signatures."""
+    """The signing keys; None for no signatures."""
     restore_path: str | None = None
-    """The checkpoint or savepoint to go on from."""
+    """The checkpoint or savepoint to restore."""
     allow_unclaimed: bool = False
-    """Whether state may be in it that no operator claims."""
+    """Whether it may contain state that no operator claims."""
 
     @staticmethod
     def of(configuration: Mapping[str, str], batch_mode: bool = False) -> CheckpointSettings:
@@ -74,7 +74,7 @@ class CheckpointSettings:
         storage = read.storage()
         directory = None if storage == "jobmanager" else read.text(_DIRECTORY)
         if storage == "filesystem" and directory is None:
-            raise ValueError(f"{_PREFIX}storage is 'filesystem', and {_DIRECTORY} does not say where")
+            raise ValueError(f"{_PREFIX}storage is 'filesystem', but {_DIRECTORY} is not set")
         interval = 0.0 if batch_mode else read.seconds("interval", 0.0, _LEAST_SECONDS, or_none=True)
         return CheckpointSettings(
             interval=interval or None,
@@ -97,12 +97,12 @@ class CheckpointSettings:
 
     @property
     def enabled(self) -> bool:
-        """Whether checkpoints are taken."""
+        """Returns whether checkpoints are taken."""
         return self.interval is not None
 
 
 class _Reader:
-    """Reads options, by their former names too."""
+    """Reads options, including deprecated keys."""
 
     def __init__(self, configuration: Mapping[str, str]) -> None:
         self._configuration = {key: value for key, value in configuration.items() if value not in (None, "")}

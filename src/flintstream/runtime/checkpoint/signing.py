@@ -1,7 +1,7 @@
-"""SigningKeys: by them a driver recognises the checkpoints and savepoints that it, or one with the same keys, has written.
+"""SigningKeys: sign checkpoints and savepoints, and verify that they were written with one of the keys.
 
-Restoring runs what was pickled. The signature is over the metadata, which have a digest of every other file; so whoever can
-write to the storage and does not know a key can make nobody run anything.
+Restoring unpickles, and so can run arbitrary code. The signature covers the metadata, which contain a digest of every
+other file: without a key, write access to the storage is not enough to inject code.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ _SHORTEST_KEY = 32
 
 
 class SigningKeyError(ValueError):
-    """The file with the keys cannot be used; the message names it."""
+    """The key file cannot be used; the message names it."""
 
 
 class SignatureError(ValueError):
-    """Something was not signed with one of the keys; the message says why."""
+    """A signature is missing or invalid; the message says why."""
 
 
 @dataclass(frozen=True)
 class SigningKeys:
-    """The first key signs, and what was signed with any of them is accepted: a new key is put first, and old ones are
-    removed when nothing is left that they have signed."""
+    """The first key signs, and all verify. To rotate keys, put the new one first, and remove an old one when nothing
+    that it signed is left.
+    """
 
     keys: tuple[bytes, ...] = field(repr=False)
     file: str
 
     @staticmethod
     def read(path: str) -> SigningKeys:
-        """The keys in a file, one a line; lines that are empty or begin with # do not count."""
+        """Reads the keys in a file, one per line; empty lines and lines that begin with # are ignored."""
         option = f"{SIGNING_KEY_FILE.key}: {path}"
         try:
             with open(path, "rb") as file:
@@ -48,7 +49,7 @@ class SigningKeys:
             raise SigningKeyError(f"{option} cannot be read: {error.strerror}") from error
         keys = tuple(line for line in lines if line and not line.startswith(b"#"))
         if not keys:
-            raise SigningKeyError(f"{option} has no key: write one there with `openssl rand -hex 32`")
+            raise SigningKeyError(f"{option} has no key: generate one with `openssl rand -hex 32`")
         if any(len(key) < _SHORTEST_KEY for key in keys):
             raise SigningKeyError(
                 f"{option} has a key of fewer than {_SHORTEST_KEY} characters: make one with `openssl rand -hex 32`"
@@ -57,17 +58,17 @@ class SigningKeys:
 
     @staticmethod
     def read_if(path: str | None) -> SigningKeys | None:
-        """The keys in a file; None if none is set."""
+        """Reads the keys in a file; None if no file is set."""
         return None if path is None else SigningKeys.read(path)
 
     def sign(self, *parts: bytes) -> bytes:
-        """The signature of some bytes: which key it is, and the proof."""
+        """Returns the signature of some bytes: the id of the key and the HMAC."""
         return _signature(self.keys[0], parts)
 
     def verify(self, signature: bytes, *parts: bytes) -> None:
-        """Refuses what was not signed with one of the keys."""
+        """Raises unless the bytes were signed with one of the keys."""
         if signature == UNSIGNED:
-            raise SignatureError(f"is not signed, and {SIGNING_KEY_FILE.key} is set")
+            raise SignatureError(f"is not signed, but {SIGNING_KEY_FILE.key} is set")
         key = next((key for key in self.keys if _id(key) == signature[:_ID_SIZE]), None)
         if key is None:
             raise SignatureError(f"was signed with a key that is not in {self.file}")
@@ -80,9 +81,11 @@ def _check_private(option: str, found: os.stat_result) -> None:
         raise SigningKeyError(f"{option} is not a file")
     if found.st_mode & 0o077:
         mode = stat.S_IMODE(found.st_mode)
-        raise SigningKeyError(f"{option} has the mode {mode:04o}, so that others may use its keys: `chmod 600` it")
+        raise SigningKeyError(
+            f"{option} has the mode {mode:04o}, so that other users can read its keys: `chmod 600` it"
+        )
     if found.st_uid not in (os.geteuid(), 0):
-        raise SigningKeyError(f"{option} belongs to another user, who may use its keys")
+        raise SigningKeyError(f"{option} belongs to another user, who can use its keys")
 
 
 def _signature(key: bytes, parts: tuple[bytes, ...]) -> bytes:

@@ -1,7 +1,7 @@
-"""Snapshots: the state of an operator in a subtask as bytes, and back, also in another number of subtasks.
+"""Snapshots: the state of an operator in a subtask as bytes, and its restore at any parallelism.
 
-Keyed state and timers are stored by key group, so that a subtask that owns other groups finds its own. With each state goes
-how its values were written, so that they can still be read when the program declares another type.
+Keyed state and timers are stored by key group, so that a subtask can restore any range of groups. A serialiser snapshot
+is stored with each state, so that its values can be read even if the program declares another type.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoredOperatorState:
-    """A state that belongs to no key: how it is dealt out, how it was written, and each element as bytes."""
+    """An operator state: its redistribution mode, its serialiser snapshot, and each element as bytes."""
 
     mode: str
     serializer: dict[str, Any]
@@ -52,35 +52,35 @@ class OperatorSnapshot:
 
     keyed: dict[str, StoredKeyedState] = field(default_factory=dict)
     groups: dict[int, bytes] = field(default_factory=dict)
-    """For each key group the entries of all keyed states, and the timers."""
+    """The entries of all keyed states and the timers, by key group."""
     operator: dict[str, StoredOperatorState] = field(default_factory=dict)
     database: Any = None
     """The keyed state as a RocksDBCheckpoint; then `groups` has only timers."""
     base: int | None = None
-    """Of a snapshot of changes: the checkpoint since which they are. Otherwise everything is in it."""
+    """For a delta, the checkpoint it is relative to; None for a full snapshot."""
 
     @property
     def only_changes(self) -> bool:
-        """Whether only keys are in it that were touched since its base."""
+        """Returns whether this is a delta: only keys touched since its base."""
         return self.base is not None
 
     @property
     def keyed_size(self) -> int:
-        """The bytes of its keyed state and timers."""
+        """Returns the size of its keyed state and timers."""
         return sum(map(len, self.groups.values()))
 
 
 _Encoded = tuple[list[Any], bytes, list[Any] | None]
-"""Keys, their values as bytes, and times of use where entries have a time to live."""
+"""Keys, their values as bytes, and times of use if entries have a time-to-live."""
 
 
 @dataclass
 class _Group:
-    """The content of a key group: for each state keys, values and times of use; and timers."""
+    """The content of a key group: keys, values and times of use for each state; and timers."""
 
     entries: dict[str, _Encoded] = field(default_factory=dict)
     removed: dict[str, list[Any]] = field(default_factory=dict)
-    """In a snapshot of changes: the touched keys that have nothing stored now."""
+    """In a delta: the touched keys without an entry now."""
     timers: StoredTimers = field(default_factory=lambda: ([], []))
 
 
@@ -94,8 +94,9 @@ def take_snapshot(
     changed: Collection[Any] | None = None,
     base: int | None = None,
 ) -> OperatorSnapshot:
-    """The state of an operator as it is now; of its keyed state all, or what is stored for the keys that have `changed`
-    since the checkpoint `base`."""
+    """Returns the current state of an operator: all its keyed state, or the entries of the keys `changed` since the
+    checkpoint `base`.
+    """
     stored = {name: _store(*state) for name, state in operator.snapshot().states.items()}
     if keyed is None:
         return OperatorSnapshot(operator=stored)
@@ -111,7 +112,7 @@ def take_snapshot(
 
 
 def _all_groups(keyed: KeyedStateBackend, timers: dict[int, _Group]) -> dict[int, bytes]:
-    """The bytes of all key groups; made one by one, since the state of all may be larger than memory."""
+    """Yields the bytes of all key groups, one by one, since the state may be larger than memory."""
     infos = {info.name: info for info, _ in keyed.entries()}
     data = {}
     for group, stored in keyed.groups():
@@ -125,7 +126,9 @@ def _all_groups(keyed: KeyedStateBackend, timers: dict[int, _Group]) -> dict[int
 def take_database_snapshot(
     keyed: KeyedStateBackend, operator: OperatorStateBackend, timers: StoredTimers, directory: str
 ) -> OperatorSnapshot:
-    """The state of an operator as it is now, its keyed state as a database in a local directory that does not exist yet."""
+    """Returns the current state of an operator, with its keyed state as a database in a local directory, which must not
+    exist.
+    """
     groups: dict[int, _Group] = {}
     _add_timers(timers, keyed.max_parallelism, groups)
     database = keyed.checkpoint(directory)
@@ -177,7 +180,7 @@ def _add_timers(timers: StoredTimers, max_parallelism: int, groups: dict[int, _G
 
 
 def _store(mode: str, type_info: Any, content: Any) -> StoredOperatorState:
-    # A list is dealt out element by element, a map goes to everyone as a whole.
+    # A list is redistributed by element, a map goes to every subtask as a whole.
     serializer = _serializer(type_info if mode == BROADCAST or type_info is None else type_info.elem_type)
     elements = [content] if mode == BROADCAST else content
     data = [serializer.to_bytes(element, canonical=False) for element in elements]
@@ -194,9 +197,10 @@ def restore_snapshots(
     subtask: int,
     parallelism: int,
 ) -> StoredTimers:
-    """Fills the backends of a subtask with its share of what all subtasks of an earlier run have left; gives its timers.
+    """Restores a subtask's share of the state of all subtasks of an earlier attempt into its backends; returns its
+    timers.
 
-    There is a chain for each subtask of that run: a snapshot of everything, and behind it those of changes.
+    Each subtask of that attempt has a chain: a full snapshot followed by deltas.
     """
     timers: StoredTimers = ([], [])
     databases = [snapshot.database for chain in chains for snapshot in chain if snapshot.database is not None]
@@ -206,7 +210,7 @@ def restore_snapshots(
         assert keyed is not None
         for snapshot in chain:
             found = _restore_keyed(snapshot, keyed)
-        # Timers are written whole each time.
+        # Timers are always written in full.
         for restored, left in zip(timers, found):
             restored.extend(left)
     left_states = [
@@ -220,8 +224,8 @@ def _restore_databases(databases: list[RocksDBCheckpoint], keyed: KeyedStateBack
     if keyed is None or keyed.database is None:
         name = "?" if keyed is None else keyed.operator
         raise StateMigrationException(
-            f"operator '{name}': the checkpoint was taken with the state backend rocksdb, and the job has another: a "
-            "backend is changed by a savepoint, which has the same form with each"
+            f"operator '{name}': the checkpoint was taken with the state backend rocksdb, but the job uses another "
+            "one: to change the backend, restore a savepoint, whose format is independent of it"
         )
     try:
         keyed.restore(databases)

@@ -1,4 +1,4 @@
-"""Storage: the directory under which checkpoints are kept, on local disks or behind any URL that fsspec knows."""
+"""Storage: the directory of checkpoints, on a local disk or at any URL that fsspec knows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from flintstream.runtime.permissions import Permissions
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
-"""What file systems say that do not know links."""
+"""Errors of file systems without links."""
 
 
 class StorageError(OSError):
@@ -23,83 +23,83 @@ class StorageError(OSError):
 
 
 class Storage(ABC):
-    """Files by their path below a root. Slots and the driver each have a copy of the same one."""
+    """Files by their path below a root. The driver and the slots each have a copy."""
 
     root: str
 
     @abstractmethod
     def write(self, path: str, data: bytes) -> None:
-        """Writes a file as a whole, durably; nobody ever sees a part of it."""
+        """Writes a file atomically and durably."""
 
     @abstractmethod
     def upload(self, path: str, local_path: str) -> None:
-        """Copies a local file."""
+        """Uploads a local file."""
 
     @abstractmethod
     def create(self, path: str, data: bytes) -> bool:
-        """Writes a file as a whole unless there is one; false if there is. Of several writers, one succeeds."""
+        """Creates a file atomically; returns False if it exists. Of several writers, exactly one succeeds."""
 
     @abstractmethod
     def read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
-        """The bytes of a file, or a range of them."""
+        """Returns the bytes of a file, or a range of them."""
 
     @abstractmethod
     def download(self, path: str, local_path: str) -> None:
-        """Copies a file to a local one."""
+        """Downloads a file to a local one."""
 
     @abstractmethod
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory."""
+        """Returns whether a file or directory exists."""
 
     @abstractmethod
     def names(self, path: str = "") -> list[str]:
-        """The names of all that is in a directory, in order; none where there is no directory."""
+        """Returns the names in a directory, sorted; empty if it does not exist."""
 
     @abstractmethod
     def sizes(self, path: str = "") -> dict[str, int]:
-        """The files in a directory, and how many bytes each has; none where there is no directory."""
+        """Returns the files in a directory with their sizes; empty if it does not exist."""
 
     @abstractmethod
     def remove(self, path: str) -> None:
-        """Removes a file, or a directory with all that is in it; what is gone already is fine."""
+        """Removes a file, or a directory with its contents, if it exists."""
 
     def remove_files(self, paths: Sequence[str]) -> None:
-        """Removes some files; what is gone already is fine."""
+        """Removes files, if they exist."""
         for path in paths:
             self.remove(path)
 
     @abstractmethod
     def remove_if_empty(self, path: str) -> None:
-        """Removes a directory if nothing is in it."""
+        """Removes a directory if it is empty."""
 
     @abstractmethod
     def at(self, path: str) -> Storage:
-        """The storage of a directory below this one."""
+        """Returns the storage of a directory below this one."""
 
     def locate(self, path: str) -> str:
-        """A file as users know it."""
+        """Returns the full location of a file, for messages."""
         return f"{self.root.rstrip('/')}/{path}" if path else self.root
 
 
 class LocalStorage(Storage):
-    """A directory of this machine, or one that is mounted on all of them."""
+    """A local directory, or one mounted on all machines."""
 
     def __init__(self, root: str, permissions: Permissions = Permissions.OWNER) -> None:
         self.root = os.path.abspath(root)
         self._permissions = permissions
 
     def write(self, path: str, data: bytes) -> None:
-        with self._whole(path) as file:
+        with self._atomic_file(path) as file:
             file.write(data)
 
     def upload(self, path: str, local_path: str) -> None:
-        with open(local_path, "rb") as source, self._whole(path) as file:
+        with open(local_path, "rb") as source, self._atomic_file(path) as file:
             shutil.copyfileobj(source, file, 1 << 20)
 
     def create(self, path: str, data: bytes) -> bool:
         target = self._path(path)
         try:
-            with self._hidden(target) as (hidden, file):
+            with self._temporary_file(target) as (hidden, file):
                 _write_durably(file, data)
                 created = _link(hidden, target)
         except OSError as error:
@@ -143,7 +143,7 @@ class LocalStorage(Storage):
         try:
             os.rmdir(self._path(path))
         except OSError:
-            pass  # Something is in it, or it is gone.
+            pass  # It is not empty, or no longer exists.
 
     def at(self, path: str) -> LocalStorage:
         return LocalStorage(self._path(path), self._permissions)
@@ -152,11 +152,11 @@ class LocalStorage(Storage):
         return os.path.join(self.root, path) if path else self.root
 
     @contextmanager
-    def _whole(self, path: str) -> Iterator[IO[bytes]]:
-        """A file to write into. It appears under its name once all of it is on the disk, or leaves nothing behind."""
+    def _atomic_file(self, path: str) -> Iterator[IO[bytes]]:
+        """Opens a file for writing that appears under its name once it is durable, or not at all."""
         target = self._path(path)
         try:
-            with self._hidden(target) as (hidden, file):
+            with self._temporary_file(target) as (hidden, file):
                 yield file
                 _write_durably(file, b"")
                 os.replace(hidden, target)
@@ -165,8 +165,8 @@ class LocalStorage(Storage):
             raise _unwritable(target, error) from error
 
     @contextmanager
-    def _hidden(self, target: str) -> Iterator[tuple[str, IO[bytes]]]:
-        """A file beside another one, under a name that nobody looks for and that is gone behind it."""
+    def _temporary_file(self, target: str) -> Iterator[tuple[str, IO[bytes]]]:
+        """Returns a temporary file in the same directory, under a hidden name that is removed afterwards."""
         directory, name = os.path.split(target)
         hidden = os.path.join(directory, f".{name}.{uuid.uuid4().hex}")
         self._permissions.make_directory(directory)
@@ -178,11 +178,11 @@ class LocalStorage(Storage):
 
 
 class UrlStorage(Storage):
-    """A place behind a URL, such as `s3://bucket/checkpoints`. An object appears there as a whole or not at all.
+    """A location at a URL, such as `s3://bucket/checkpoints`. Objects appear atomically.
 
-    How to get there is fsspec's to know, and must be known wherever the job runs, on the driver and in every slot: from
-    the variables of the environment that the store's own library reads (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...),
-    from variables such as `FSSPEC_S3_ENDPOINT_URL`, or from the files in `~/.config/fsspec`.
+    Credentials and endpoints are configured for fsspec, on the driver and in every slot: by the environment variables
+    of the store's own library (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...), by variables such as
+    `FSSPEC_S3_ENDPOINT_URL`, or by files in `~/.config/fsspec`.
     """
 
     def __init__(self, root: str) -> None:
@@ -206,7 +206,7 @@ class UrlStorage(Storage):
 
     def _to_write(self, path: str) -> tuple[Any, str]:
         file_system, target = self._at(path)
-        # A path that begins with the name of a bucket needs no directories, and making them would make the bucket.
+        # Paths that begin with a bucket need no directories, and creating them would create the bucket.
         if target.startswith("/"):
             file_system.makedirs(file_system._parent(target), exist_ok=True)
         return file_system, target
@@ -226,7 +226,7 @@ class UrlStorage(Storage):
             raise _unwritable(self.locate(path), error) from error
 
     def create(self, path: str, data: bytes) -> bool:
-        # Not every store knows how to create: this finds at least what is there already.
+        # Not every store supports exclusive creation: this at least detects an existing object.
         if self.exists(path):
             return False
         try:
@@ -249,7 +249,7 @@ class UrlStorage(Storage):
             raise
         except Exception as error:
             if limits and start >= file_system.size(target):
-                return b""  # Behind the end of an object there is no range to ask for.
+                return b""  # A range beyond the end of an object cannot be requested.
             raise StorageError(f"checkpoint storage: {self.locate(path)} cannot be read: {error}") from error
         return data
 
@@ -287,7 +287,7 @@ class UrlStorage(Storage):
         try:
             file_system.rm(target, recursive=True)
         except FileNotFoundError:
-            pass  # Gone already.
+            pass  # Removed already.
 
     def remove_files(self, paths: Sequence[str]) -> None:
         targets = [self._at(path)[1] for path in paths]
@@ -296,7 +296,7 @@ class UrlStorage(Storage):
 
     def remove_if_empty(self, path: str) -> None:
         file_system, target = self._at(path)
-        # Where paths begin with a bucket there are no directories, but on some there are.
+        # Most stores with buckets have no directories, but some do.
         if target.startswith("/") and not self.names(path):
             with suppress(Exception):
                 file_system.rmdir(target)
@@ -306,16 +306,17 @@ class UrlStorage(Storage):
 
 
 def storage_at(location: str, permissions: Permissions = Permissions.OWNER) -> Storage:
-    """The storage of a directory or URL: `/data/checkpoints`, `file:///data/checkpoints`, `s3://bucket/checkpoints`.
+    """Returns the storage of a directory or URL: `/data/checkpoints`, `file:///data/checkpoints`,
+    `s3://bucket/checkpoints`.
 
-    `permissions` are those of new files in a directory; who may read what is behind a URL is settled there.
+    `permissions` apply to new files in a directory; at a URL, the store controls access.
     """
     parts = urlsplit(location)
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
             raise StorageError(
-                f"checkpoint storage {location!r} is on the host {parts.netloc!r}: a directory of this machine is written "
-                f"with three slashes, file:///{parts.netloc}{parts.path}"
+                f"checkpoint storage {location!r} is on the host {parts.netloc!r}: a local directory is written with "
+                f"three slashes, file:///{parts.netloc}{parts.path}"
             )
         return LocalStorage(unquote(parts.path), permissions)
     return UrlStorage(location) if "://" in location else LocalStorage(location, permissions)
@@ -325,7 +326,7 @@ def _remove_file(path: str) -> None:
     try:
         os.remove(path)
     except (FileNotFoundError, NotADirectoryError):
-        pass  # Gone already.
+        pass  # Removed already.
 
 
 def _unwritable(location: str, error: Exception) -> StorageError:
@@ -339,11 +340,11 @@ def _write_durably(file: IO[bytes], data: bytes) -> None:
 
 
 def _link(hidden: str, target: str) -> bool:
-    """Gives a file that is written a second name, unless somebody has it; false if so."""
+    """Creates a second name for a written file, unless that name exists; returns False if it does."""
     try:
         os.link(hidden, target)
     except FileExistsError:
-        # A network file system may have done it although the first answer was lost.
+        # A network file system may have created the link although its first answer was lost.
         return os.stat(hidden).st_nlink > 1
     except OSError as error:
         if error.errno not in _NO_LINKS:
@@ -353,7 +354,7 @@ def _link(hidden: str, target: str) -> bool:
 
 
 def _copy_exclusively(source: str, target: str) -> bool:
-    """For file systems without links. Only one writer succeeds, though others may see the file before it is whole."""
+    """The fallback for file systems without links. One writer succeeds, but readers may see an incomplete file."""
     mode = os.stat(source).st_mode & 0o777
     try:
         file = open(target, "xb", opener=lambda path, flags: os.open(path, flags, mode))

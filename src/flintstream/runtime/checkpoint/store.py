@@ -1,4 +1,4 @@
-"""CompletedCheckpoints: the checkpoints of a job that can be restored, and the files that belong to them."""
+"""CompletedCheckpoints: the restorable checkpoints of a job, and their files."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from flintstream.runtime.checkpoint.storage import Storage, StorageError, storag
 SHARED = "shared"
 TASK_OWNED = "taskowned"
 _AT_ONCE = 500
-"""How many files are removed before the lease is looked at again."""
+"""The number of files removed before the lease is checked again."""
 _CHECKPOINT = re.compile(r"chk-(\d+)")
 
 
 def checkpoint_directory(checkpoint_id: int) -> str:
-    """The directory of a checkpoint, below that of its job."""
+    """Returns the directory of a checkpoint, below that of its job."""
     return f"chk-{checkpoint_id}"
 
 
 class CompletedCheckpoints:
-    """The latest completed checkpoints of a job, the newest last. `storage` is that of the job's own directory."""
+    """The latest completed checkpoints of a job, the newest last. `storage` is that of the job's directory."""
 
     def __init__(
         self, storage: Storage | None, retained: int, lease: JobLease, keys: SigningKeys | None = None
@@ -35,30 +35,31 @@ class CompletedCheckpoints:
         self._lease = lease
         self.checkpoints: list[CheckpointMetadata] = []
         self._lock = threading.Lock()
-        """Guards the list against threads that a storage has held up for longer than anybody waits."""
+        """Guards the list against threads whose storage calls have outlived every wait."""
 
     @property
     def latest(self) -> CheckpointMetadata | None:
-        """The newest one."""
+        """Returns the newest one."""
         return self.checkpoints[-1] if self.checkpoints else None
 
     def find(self, checkpoint_id: int) -> CheckpointMetadata | None:
-        """The one with a number, if it is still kept."""
+        """Returns the checkpoint with a number, if it is retained."""
         return next((each for each in self.checkpoints if each.checkpoint_id == checkpoint_id), None)
 
     @property
     def highest_number(self) -> int:
-        """The greatest number that a checkpoint in the job's directory has, also one of an earlier driver."""
+        """Returns the highest checkpoint number in the job's directory, including those of earlier drivers."""
         return 0 if self._storage is None else max(_numbers(self._storage), default=0)
 
     def location(self, metadata: CheckpointMetadata) -> str | None:
-        """Where a checkpoint is; None for the driver's memory."""
+        """Returns the location of a checkpoint; None if it is in the driver's memory."""
         return None if self._storage is None else self._storage.locate(checkpoint_directory(metadata.checkpoint_id))
 
     def add(self, metadata: CheckpointMetadata, attempt: int) -> None:
-        """Makes a checkpoint of an attempt complete: from now on the job can be restored from it."""
+        """Completes a checkpoint of an attempt: from now on the job can be restored from it."""
         if self._storage is not None:
-            self._lease.check()  # Also that the directory, with what this checkpoint builds on, is still there.
+            # Also verifies that the directory, with the files this checkpoint is based on, still exists.
+            self._lease.check()
             self._create_metadata(self._storage, metadata)
             self._lease.complete(metadata.checkpoint_id, attempt)
         self._take(metadata)
@@ -68,11 +69,13 @@ class CompletedCheckpoints:
         data = metadata.to_bytes(self._keys)
         if storage.create(path, data):
             return
-        # Left by a driver that was superseded before it could complete this number.
+        # Left by a driver that was fenced before it could complete this number.
         self._lease.check()
         storage.remove(path)
         if not storage.create(path, data):
-            raise StorageError(f"checkpoint storage: {storage.locate(path)} was created by somebody else meanwhile")
+            raise StorageError(
+                f"checkpoint storage: {storage.locate(path)} was created by another process in the meantime"
+            )
 
     def _take(self, metadata: CheckpointMetadata) -> None:
         with self._lock:
@@ -81,13 +84,13 @@ class CompletedCheckpoints:
                 self.checkpoints.append(metadata)
 
     def catch_up(self) -> None:
-        """Takes a checkpoint in that the lease's log has, although its completion was thought to have failed."""
+        """Adds a checkpoint that the lease's log lists as complete, although its completion seemed to have failed."""
         number = self._lease.last_completed
         if self._storage is not None and number > (self.latest.checkpoint_id if self.latest is not None else 0):
             self._take(_read(self._storage, number, self._keys))
 
     def prune(self, in_use: Iterable[int]) -> None:
-        """Removes the oldest checkpoints beyond the number to keep; those `in_use` are the bases of others to come."""
+        """Removes the oldest checkpoints beyond the number to retain, except those `in_use` as bases of deltas."""
         needed = set(in_use)
         with self._lock:
             surplus = self.checkpoints[: -self._retained]
@@ -98,40 +101,40 @@ class CompletedCheckpoints:
         kept = set[str]().union(*(metadata.files() for metadata in self.checkpoints))
         for metadata in gone:
             self._lease.check()
-            # The metadata first: what is left is then no checkpoint any more.
-            self._lease.forget([metadata.checkpoint_id])
+            # The metadata go first: without them, the rest is no longer a checkpoint.
+            self._lease.remove_entries([metadata.checkpoint_id])
             self._storage.remove(f"{checkpoint_directory(metadata.checkpoint_id)}/{METADATA}")
             for path in metadata.files() - kept:
                 self._storage.remove(path)
             self._storage.remove(checkpoint_directory(metadata.checkpoint_id))
 
     def discard(self, paths: Iterable[str]) -> None:
-        """Removes files of a checkpoint that was given up, unless others need them."""
+        """Removes files of an aborted checkpoint, unless others need them."""
         if self._storage is not None:
             kept = set[str]().union(*(metadata.files() for metadata in self.checkpoints))
             for path in set(paths) - kept:
                 self._storage.remove(path)
 
     def discard_directory(self, checkpoint_id: int) -> None:
-        """Removes the directory of a checkpoint that was given up, unless a later attempt has written there."""
+        """Removes the directory of an aborted checkpoint, unless a later attempt has written to it."""
         directory = checkpoint_directory(checkpoint_id)
         if self._storage is not None and (self._lease.holds or not self._storage.names(directory)):
             self._storage.remove(directory)
 
     def remove_all(self, status: str, but: str | None = None) -> None:
-        """The job has ended: removes its directory with all checkpoints, unless another driver has taken it over.
+        """Removes the directory of a job that has ended, with all checkpoints, unless another driver has taken over.
 
-        What has the name `but` stays.
+        The entry named `but` is kept.
         """
         self.checkpoints = []
         if self._storage is None or not self._lease.holds:
             return
         storage = self._storage
-        # What is there now, and nothing that a driver may put there which takes over later.
+        # Lists existing entries first, to spare what a driver that takes over later may write.
         checkpoints = [checkpoint_directory(number) for number in _numbers(storage)]
         shared = [f"{SHARED}/{name}" for name in storage.names(SHARED)]
         others = [name for name in storage.names() if name not in (but, LEASE, SHARED, *checkpoints)]
-        # From here on a driver that takes over knows that there is nothing left to do.
+        # From here on a driver that takes over knows that the job has ended.
         self._lease.end(status)
         for name in [*checkpoints, *others]:
             self._lease.check()
@@ -145,12 +148,12 @@ class CompletedCheckpoints:
 
 
 def read_checkpoint(location: str, keys: SigningKeys | None = None) -> tuple[CheckpointMetadata, Storage]:
-    """A checkpoint or savepoint by its directory or `_metadata` file; and the storage to which its paths are relative.
+    """Reads a checkpoint or savepoint by its directory or `_metadata` file; returns it with the storage of its paths.
 
-    With keys, what was not signed with one of them is refused, before anything of it is believed.
+    With keys, metadata not signed with one of them are refused before they are parsed.
 
-    The directory of a job stands for the last checkpoint that was completed in it. If that one is not whole, it is refused:
-    sinks may have committed what came after the one before it.
+    For the directory of a job, the last completed checkpoint is read. If that one is damaged it is refused, since sinks
+    may have committed records that came after the previous one.
     """
     location = location.rstrip("/").removesuffix(f"/{METADATA}")
     storage = storage_at(location)
@@ -161,7 +164,7 @@ def read_checkpoint(location: str, keys: SigningKeys | None = None) -> tuple[Che
         return metadata, storage
     newest = _newest(storage)
     if newest is None:
-        raise FileNotFoundError(f"{location} is no checkpoint, savepoint or directory with checkpoints of a job")
+        raise FileNotFoundError(f"{location} is not a checkpoint, a savepoint or a job's checkpoint directory")
     if newest.kind == ENDED:
         raise FileNotFoundError(f"{location}: the job has ended ({newest.status}) and left nothing to restore")
     if newest.kind == STOPPED:
@@ -175,7 +178,9 @@ def read_checkpoint(location: str, keys: SigningKeys | None = None) -> tuple[Che
 
 
 def _newest(storage: Storage) -> LeaseEntry | None:
-    """What a driver that takes over has to restore. Directories without a log are those of earlier versions."""
+    """Returns the entry of the log that a new owner has to restore. Directories without a log are from earlier
+    versions.
+    """
     entries = LeaseLog(storage).entries()
     if entries:
         return next((entry for entry in reversed(entries) if entry.kind in (COMPLETED, STOPPED, ENDED)), None)
@@ -184,7 +189,7 @@ def _newest(storage: Storage) -> LeaseEntry | None:
 
 
 def _read(storage: Storage, number: int, keys: SigningKeys | None) -> CheckpointMetadata:
-    """A checkpoint of a job, checked."""
+    """Returns a checkpoint of a job, verified."""
     path = f"{checkpoint_directory(number)}/{METADATA}"
     try:
         data = storage.read(path)
@@ -200,9 +205,9 @@ def _read_stopped(savepoint: str, storage: Storage, keys: SigningKeys | None) ->
         return read_checkpoint(savepoint, keys)
     except (FileNotFoundError, CorruptCheckpointError) as error:
         raise CorruptCheckpointError(
-            f"the job of {storage.root} has stopped with the savepoint {savepoint}, and that cannot be restored: {error}. "
-            "Its checkpoints are older, and sinks have committed what came after them. If the savepoint was moved, give "
-            "the directory where it is now."
+            f"the job of {storage.root} stopped with the savepoint {savepoint}, which cannot be restored: {error}. "
+            "Its checkpoints are older, and sinks have committed later records. If the savepoint was moved, specify "
+            "its new directory."
         ) from error
 
 
@@ -216,15 +221,15 @@ def _refusal(
     if not older:
         return CorruptCheckpointError(f"{told} There is no older one.")
     return CorruptCheckpointError(
-        f"{told} {storage.locate(checkpoint_directory(older[-1]))} is whole, but older: sinks may have committed what came "
-        "after it, and would commit it again. If that is acceptable, restore it by its own name."
+        f"{told} {storage.locate(checkpoint_directory(older[-1]))} is intact, but older: sinks may have committed "
+        "later records, and would commit them again. If that is acceptable, restore it by its own path."
     )
 
 
 def readable_checkpoints(
     storage: Storage, keys: SigningKeys | None = None
 ) -> tuple[list[CheckpointMetadata], list[str]]:
-    """The checkpoints in the directory of a job, the newest last; and why others in it cannot be used."""
+    """Returns the intact checkpoints in the directory of a job, the newest last; and why others cannot be used."""
     found, refused = [], []
     for number in _numbers(storage):
         if not storage.exists(f"{checkpoint_directory(number)}/{METADATA}"):
@@ -241,7 +246,7 @@ def _numbers(storage: Storage) -> list[int]:
 
 
 def _check_files(metadata: CheckpointMetadata, storage: Storage) -> None:
-    """Every file must be there, with the size that it was written with; what is in it is checked by who reads it."""
+    """Raises unless every file exists with its original size; its content is verified by its reader."""
     wanted = metadata.file_sizes()
     directories = {path.rpartition("/")[0] for path in wanted}
     present = {
@@ -254,6 +259,6 @@ def _check_files(metadata: CheckpointMetadata, storage: Storage) -> None:
         if path not in present:
             raise CorruptCheckpointError(f"{place} is missing")
         if present[path] < size:
-            raise CorruptCheckpointError(f"{place} was cut off: {present[path]} of {size} bytes are there")
+            raise CorruptCheckpointError(f"{place} was truncated: it has {present[path]} of {size} bytes")
         if present[path] > size:
             raise CorruptCheckpointError(f"{place} was altered: it has {present[path]} bytes instead of {size}")

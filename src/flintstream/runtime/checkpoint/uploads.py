@@ -1,4 +1,4 @@
-"""Uploads: stores the snapshots of a slot while its processing thread goes on."""
+"""Uploads: stores the snapshots of a slot in the background."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ THREAD = "uploads"
 
 @dataclass(frozen=True)
 class SlotSnapshot:
-    """What all operators of a slot have to store for a checkpoint."""
+    """The snapshots of all operators of a slot for a checkpoint."""
 
     checkpoint_id: int
     target: CheckpointTarget
@@ -32,7 +32,7 @@ class SlotSnapshot:
 
 
 class Uploads:
-    """A thread that stores snapshots, one after the other, and tells what became of each."""
+    """A thread that stores snapshots one after the other, and reports each result."""
 
     def __init__(self, slot: int, tell: Callable[[Any], None]) -> None:
         self._slot = slot
@@ -41,17 +41,17 @@ class Uploads:
         self._thread: threading.Thread | None = None
         self._shared = SharedFiles()
         self.since: float | None = None
-        """When the snapshot that is being stored was begun with, by the monotonic clock."""
+        """When storing the current snapshot began, by the monotonic clock."""
 
     def add(self, snapshot: SlotSnapshot) -> None:
-        """Stores a snapshot when those before it are stored."""
+        """Queues a snapshot."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
             self._thread.start()
         self._waiting.put(snapshot)
 
     def completed(self, checkpoint_id: int) -> None:
-        """A checkpoint is safe: later ones may refer to its files."""
+        """Marks a checkpoint as complete: later ones may refer to its files."""
         self._shared.completed(checkpoint_id)
 
     def _work(self) -> None:
@@ -63,7 +63,7 @@ class Uploads:
             try:
                 self._tell(done)
             except OSError:
-                return  # The driver has hung up: this process is about to end.
+                return  # The driver has closed the connection: this process is about to end.
 
     def _store(self, snapshot: SlotSnapshot) -> SnapshotDone | SnapshotFailed:
         states: dict[tuple[str, int], StoredSubtask] = {}
@@ -95,4 +95,4 @@ def _remove(target: CheckpointTarget, paths: list[str]) -> None:
             assert target.storage is not None
             target.storage.remove(path)
         except Exception:
-            return  # The storage is what has failed: what is left there is removed with the job.
+            return  # The storage itself fails: remaining files are removed with the job.

@@ -1,4 +1,4 @@
-"""StorageWriter: a thread that works on a checkpoint storage, which may hang there without anybody else hanging with it."""
+"""StorageWriter: runs calls to a checkpoint storage on a separate thread, so that a hanging storage blocks nobody else."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _Work = tuple[Callable[..., Any], tuple[Any, ...], "Future[Any]"]
 
 
 class StorageWriter:
-    """Does one thing after the other, on a thread that lives while there is something to do.
+    """Runs calls one after the other, on a thread that lives while there are calls.
 
-    Not a pool of the standard library: Python would wait for its threads at exit.
+    Not an executor of the standard library, whose threads Python joins at exit.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = threading.Lock()
         self._waiting: deque[_Work] | None = None
-        """What the thread has still to do; None while there is no thread."""
+        """The queued calls; None while there is no thread."""
 
     def submit(self, call: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Makes a call when those before it are done."""
+        """Queues a call."""
         future: Future[Any] = Future()
         with self._lock:
             if self._waiting is None:
@@ -34,12 +34,12 @@ class StorageWriter:
         return future
 
     @staticmethod
-    def settle(writers: Iterable[StorageWriter], seconds: float) -> bool:
-        """Waits until all that writers have to do is done, for a limited time; false if one of them hangs."""
+    def wait_idle(writers: Iterable[StorageWriter], seconds: float) -> bool:
+        """Waits until all calls of the writers are done, for a limited time; returns False if one of them hangs."""
         return not wait([writer.submit(lambda: None) for writer in writers], seconds).not_done
 
     def abandon(self) -> None:
-        """Leaves the thread alone with what it does now, and drops what waits behind that; what comes is done by another."""
+        """Abandons the running call with its thread, and drops the queued ones; later calls run on a new thread."""
         with self._lock:
             left, self._waiting = self._waiting or deque(), None
             dropped = list(left)

@@ -1,7 +1,7 @@
-"""AsyncCalls: the requests of an asynchronous operator, on the side of the event loop.
+"""AsyncCalls: the requests of an asynchronous operator, on the event loop's thread.
 
-The processing thread submits whole batches and gets back whole runs of results. Everything in between happens on the loop's
-thread and needs no lock: letting requests in up to the capacity, calling the user's function, retries, time-outs, order.
+The processing thread submits batches and gets back runs of results. Everything in between happens on the loop's thread
+and needs no lock: admission up to the capacity, calls of the user's function, retries, timeouts, order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flintstream.runtime.faults import short_repr
 from flintstream.runtime.operators.async_queue import Mark, Request, RequestQueue, Run
 
 CANCEL_SECONDS = 5.0
-"""How long cancelled requests may take to end."""
+"""How long to wait for cancelled requests."""
 
 
 class AsyncUser(Protocol):
@@ -30,7 +30,7 @@ class AsyncUser(Protocol):
 
 
 class Retries:
-    """When to try again, by the user's strategy."""
+    """Decides on retries, by the user's strategy."""
 
     def __init__(self, strategy: Any) -> None:
         predicate = strategy.get_retry_predicate()
@@ -41,7 +41,7 @@ class Retries:
         self.possible = self._on_result is not None or self._on_exception is not None
 
     async def invoke(self, function: Callable[[Any], Awaitable[Any]], value: Any) -> Any:
-        """Calls the function until its outcome is one to keep, or no more attempts are allowed."""
+        """Calls the function until its outcome is accepted, or no more attempts are allowed."""
         attempts = 1
         while True:
             try:
@@ -60,9 +60,10 @@ class Retries:
 
 
 class AsyncCalls:
-    """See the module. `submit` is for the processing thread, all else runs on the loop.
+    """Runs requests. `submit` is for the processing thread, everything else runs on the loop.
 
-    `deliver` takes runs of results, `fail` the error of a request with its record; both are called on the loop's thread.
+    `deliver` receives runs of results, `fail` the error of a request with its record; both are called on the loop's
+    thread.
     """
 
     def __init__(
@@ -88,20 +89,22 @@ class AsyncCalls:
         self._submitted: deque[Batch | Mark] = deque()
         self._entering: Iterator[tuple[Any, int]] | None = None
         self._running: dict[Request, asyncio.Task[None]] = {}
-        """The requests without results, the oldest first, each with its task: the loop itself holds tasks but weakly."""
+        """The requests without results, the oldest first, each with its task: the loop keeps only weak references to
+        tasks.
+        """
         self._late: set[asyncio.Task[None]] = set()
-        """Tasks that were cancelled when their time was up, and have not ended yet."""
+        """Tasks that were cancelled by their timeout, and have not ended yet."""
         self._timer: asyncio.TimerHandle | None = None
         self._turning = False
         self._stopped = False
 
     def submit(self, element: Batch | Mark) -> None:
-        """Takes records or a mark from the processing thread."""
+        """Accepts records or a mark from the processing thread."""
         self._submitted.append(element)
         self._loop.call_soon_threadsafe(self._enter)
 
     async def cancel(self) -> None:
-        """Cancels all that is in flight, and waits until it has ended."""
+        """Cancels all requests in flight, and waits for them to end."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -114,7 +117,7 @@ class AsyncCalls:
     # --- in ---
 
     def _enter(self) -> None:
-        """Starts requests while there is room."""
+        """Starts requests while there is capacity."""
         while not self._stopped:
             if self._entering is not None:
                 for value, timestamp in self._entering_while_room():
@@ -154,21 +157,21 @@ class AsyncCalls:
             found = _listed(results)
         except GeneratorExit:
             raise
-        except BaseException as error:  # CancelledError and SystemExit too: nobody else would hear of them.
+        except BaseException as error:  # Also CancelledError and SystemExit, which would go unnoticed otherwise.
             if self._running.pop(request, None) is not None:
                 self._refuse(error, request)
             return
-        # A request whose time was up has its results already.
+        # A request that timed out has its results already.
         if self._running.pop(request, None) is not None:
             self._take(request, found, "async_invoke", results)
 
     def _take(self, request: Request, found: list[Any] | None, method: str, results: Any) -> None:
-        """Takes in what a method of the user's gave for a request; `found` is None where that is no list."""
+        """Accepts the results of a user's method for a request; `found` is None if they are not a list."""
         if found is None:
             wrong = "cannot be none" if results is None else "should be of list type"
             error = TypeError(
-                f"The result of AsyncFunction {wrong}: {type(self._function).__name__}.{method}() gave "
-                f"{short_repr(results)}, and must give a list of results, an empty one for none"
+                f"The result of AsyncFunction {wrong}: {type(self._function).__name__}.{method}() returned "
+                f"{short_repr(results)}, and must return a list of results, which may be empty"
             )
             self._refuse(error, request)
             return
@@ -178,13 +181,13 @@ class AsyncCalls:
 
     def _refuse(self, error: BaseException, request: Request) -> None:
         if not self._stopped:
-            self._stopped = True  # Nothing more is started; what is in flight ends when the operator is closed.
+            self._stopped = True  # Nothing more is started; requests in flight end when the operator is closed.
             self._fail(error, request.value)
 
     # --- time ---
 
     def _set_timer(self) -> None:
-        """One timer serves all: requests time out in the order in which they were started."""
+        """Sets the timer; one suffices, since requests time out in the order in which they were started."""
         if self._timeout > 0 and self._timer is None and self._running and not self._stopped:
             oldest = next(iter(self._running))
             self._timer = self._loop.call_at(oldest.deadline, self._expire)
@@ -214,7 +217,7 @@ class AsyncCalls:
     # --- out ---
 
     def _soon_turn(self) -> None:
-        """What follows from results is done once for all that come in this turn of the loop."""
+        """Schedules the processing of results once for all that arrive in this turn of the loop."""
         if not self._turning:
             self._turning = True
             self._loop.call_soon(self._turn)
@@ -228,7 +231,7 @@ class AsyncCalls:
 
 
 def _listed(results: Any) -> list[Any] | None:
-    """The results, such that the function cannot change them any more; None for what is no collection."""
+    """Returns the results detached from the function; None if they are not a collection."""
     if results.__class__ is not list and not isinstance(results, Iterable):
         return None
     return [detached(result) for result in results]

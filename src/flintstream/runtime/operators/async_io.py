@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Mailbox:
-    """What the loop's thread has for the processing thread."""
+    """Results from the loop's thread for the processing thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -37,13 +37,13 @@ class _Mailbox:
             self._changed.notify()
 
     def fail(self, error: UserCodeError) -> None:
-        """From now on `take` raises this."""
+        """Makes `take` raise this error from now on."""
         with self._changed:
             self._error = error
             self._changed.notify()
 
     def take(self, wait: bool) -> list[Run]:
-        """All runs so far; waits for the first one if told so."""
+        """Returns all runs so far; waits for the first one if requested."""
         with self._changed:
             while wait and not self._runs and self._error is None:
                 self._changed.wait()
@@ -56,17 +56,18 @@ class _Mailbox:
 class AsyncWaitOperator(FunctionOperator):
     """Calls `async_invoke` for each record on the slot's event loop, and emits the results on the processing thread.
 
-    At most `capacity` records wait, from the call until their results can leave. Results keep the order of their records, or
-    (not `ordered`) leave as they come but never past a watermark. An epoch ends only when nothing is in flight.
+    At most `capacity` records are in flight, from the call until their results are emitted. Results keep the order of
+    their records or, if not `ordered`, are emitted as they complete but never overtake a watermark. An epoch ends only
+    when nothing is in flight.
 
-    :param timeout: milliseconds for a record with all its attempts; 0 for any time.
-    :param strategy: an `AsyncRetryStrategy`; None for no second attempt.
+    :param timeout: milliseconds for a record with all its attempts; 0 for no limit.
+    :param strategy: an `AsyncRetryStrategy`; None for no retries.
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
     _calls: AsyncCalls | None = None
     _patience: float | None = None
-    """How long an asynchronous `close` is waited for: not at all once the loop is known to be blocked."""
+    """The timeout of an asynchronous `close`; none once the loop is known to be blocked."""
 
     def __init__(
         self, function: Any, timeout: int = 0, capacity: int = 100, strategy: Any = None, ordered: bool = True
@@ -119,11 +120,11 @@ class AsyncWaitOperator(FunctionOperator):
                 raise user_fault(error, self.context.name, self.context.subtask) from None
 
     def guarded(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Calls user code: here, or on the loop where it is declared as `async def`."""
+        """Calls user code: here, or on the loop if it is declared as `async def`."""
         if inspect.iscoroutinefunction(call):
             return super().guarded(self._run_on_loop, call, *args)
         result = super().guarded(call, *args)
-        if inspect.isawaitable(result):  # Behind a decorator.
+        if inspect.isawaitable(result):  # Wrapped by a decorator.
             return super().guarded(self._run_on_loop, lambda: result)
         return result
 
@@ -131,7 +132,7 @@ class AsyncWaitOperator(FunctionOperator):
         self._hold_loop()
         try:
             return self.context.services.event_loop.run(partial(call, *args), self._patience)
-        except asyncio.CancelledError as error:  # No Exception, so that nobody would tell where it comes from.
+        except asyncio.CancelledError as error:  # Not an Exception, so that its origin would be lost.
             raise user_fault(error, self.context.name, self.context.subtask) from error
 
     def _hold_loop(self) -> asyncio.AbstractEventLoop:
@@ -168,7 +169,7 @@ class AsyncWaitOperator(FunctionOperator):
         super().finish()
 
     def _place(self, mark: Mark) -> None:
-        """Puts a mark behind the records so far."""
+        """Adds a mark after the records so far."""
         if self._requests or self._marks:
             self._marks += 1
             self._submit(mark)
@@ -183,7 +184,7 @@ class AsyncWaitOperator(FunctionOperator):
     # --- out ---
 
     def _drain(self) -> None:
-        """Waits until nothing is in flight, and emits all of it."""
+        """Waits until nothing is in flight, and emits all results."""
         while self._requests or self._marks:
             self._emit_ready(wait=True)
 

@@ -1,4 +1,4 @@
-"""The order in which the results of asynchronous requests leave, and the watermarks among them."""
+"""The order in which results of asynchronous requests are emitted, and the watermarks between them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 from flintstream.runtime.block import Idleness, Watermark
 
 Mark = Watermark | Idleness
-"""What keeps its place among the records."""
+"""An element with a fixed position among the records."""
 
 
 class Run(NamedTuple):
-    """Results that leave one after the other, and the mark behind them."""
+    """Results that are emitted together, and the mark after them."""
 
     values: list[Any]
     timestamps: list[int]
     requests: int
-    """How many requests these are the results of."""
+    """The number of requests they belong to."""
     mark: Mark | None
 
 
 class Request:
-    """A record that waits for its results."""
+    """A record waiting for its results."""
 
     __slots__ = ("deadline", "results", "segment", "timestamp", "value")
 
@@ -35,30 +35,30 @@ class Request:
 
 
 class RequestQueue:
-    """Holds requests until their results may leave; a subclass says when."""
+    """Holds requests until their results may be emitted; a subclass decides when."""
 
     def __init__(self) -> None:
         self.size = 0
-        """How many requests are inside, answered or not."""
+        """The number of requests inside, completed or not."""
         self._runs: list[Run] = []
         self._values: list[Any] = []
         self._timestamps: list[int] = []
         self._requests = 0
 
     def add(self, request: Request) -> None:
-        """A request comes in."""
+        """Adds a request."""
         raise NotImplementedError
 
     def add_mark(self, mark: Mark) -> None:
-        """A mark comes in: behind all requests so far, before all later ones."""
+        """Adds a mark: after all requests so far, before all later ones."""
         raise NotImplementedError
 
     def complete(self, request: Request) -> None:
-        """A request has its results."""
+        """Completes a request."""
         raise NotImplementedError
 
     def take(self) -> list[Run]:
-        """What has left since the last call."""
+        """Returns the runs emitted since the last call."""
         if self._requests:
             self._end_run(None)
         runs, self._runs = self._runs, []
@@ -117,13 +117,13 @@ class _Segment:
     def __init__(self) -> None:
         self.waiting = 0
         self.answered: list[Request] = []
-        """Those that have their results while a segment before this one has not ended."""
+        """Completed requests that wait for an earlier segment."""
         self.mark: Mark | None = None
-        """What ends the segment; None in the last one."""
+        """The mark that ends the segment; None in the last one."""
 
 
 class UnorderedQueue(RequestQueue):
-    """Results leave as they come, but never past a mark."""
+    """Emits results as they complete, but never past a mark."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class UnorderedQueue(RequestQueue):
             self._advance()
 
     def _advance(self) -> None:
-        """Ends the segments at the front that are complete."""
+        """Ends the completed segments at the front."""
         segments = self._segments
         while not segments[0].waiting and segments[0].mark is not None:
             self._end_run(segments.popleft().mark)

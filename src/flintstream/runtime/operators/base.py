@@ -1,4 +1,4 @@
-"""Operator: one step of a chain, which lives in a slot as long as the job."""
+"""Operator: one step of a chain, which lives in a slot for the duration of an attempt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LIST = ListDescriptor("list-checkpointed")
 
 
 class OperatorContext:
-    """What an operator is given when it is set up in a subtask."""
+    """The context of an operator in a subtask."""
 
     def __init__(
         self,
@@ -61,31 +61,34 @@ class OperatorContext:
         self.checkpointing = checkpointing
         """Whether checkpoints are taken."""
         self.checkpoint_timeout = checkpoint_timeout
-        """How long (seconds) a checkpoint may take."""
+        """The checkpoint timeout in seconds."""
         self.operator_state = OperatorStateBackend(name) if operator_state is None else operator_state
         self.restored_timers: StoredTimers = ([], [])
-        """Timers of an earlier run, of event time and of processing time."""
+        """Restored timers, in event time and in processing time."""
 
 
 class Operator:
-    """Base of all operators.
+    """Base class of all operators.
 
-    An operator is made on the driver, shipped unopened, and set up once in each subtask. Then, always on the slot's
-    processing thread: `open`, any number of `process`/`process2`/`process_watermark`/`end_epoch`, `finish` when its input
-    has ended (not after a cancel or a failure), and `close` in any case.
+    An operator is created on the driver, shipped unopened, and set up once in each subtask. Then, always on the slot's
+    processing thread: `open`, any number of `process`/`process2`/`process_watermark`/`end_epoch`, `finish` at the end
+    of its input (not after a cancel or a failure), and `close` in any case.
     """
 
     two_inputs = False
     keyed = False
     """Whether the operator reads the keys of its batches and may use keyed state."""
     wants_grouping = True
-    """Whether, keyed and in batch mode, it gets all its records key by key at the end of the input. If not, those without
-    a timestamp come at once, as only timestamps can give them another order."""
+    """Whether, if keyed and in batch mode, it receives all its records key by key at the end of the input. If not,
+    records without a timestamp are passed at once, as only timestamps can reorder them.
+    """
 
     takes_declared_types = False
-    """Whether it gets values in the type declared for them even from a chained function: sinks do."""
+    """Whether it receives values in their declared type even from a chained function, as sinks do."""
     commits = False
-    """Whether it hands results over when a checkpoint is complete: a job with such an operator ends with one in any case."""
+    """Whether it commits results when a checkpoint completes: a job with such an operator always ends with a
+    checkpoint.
+    """
     exactly_once = False
     """Whether a sink that does not commit itself counts each record exactly once: others release what it has taken."""
     proviso = ""
@@ -103,7 +106,7 @@ class Operator:
         return True
 
     def setup(self, context: OperatorContext, output: Output) -> None:
-        """Places the operator into its subtask."""
+        """Sets the operator up in its subtask."""
         self.context = context
         self.output = output
 
@@ -111,62 +114,62 @@ class Operator:
         """Called once before the first record."""
 
     def process(self, batch: Batch) -> None:
-        """Takes records of the first (or only) input."""
+        """Processes records of the first (or only) input."""
         raise NotImplementedError
 
     def process2(self, batch: Batch) -> None:
-        """Takes records of the second input."""
+        """Processes records of the second input."""
         raise NotImplementedError
 
     def process_watermark(self, timestamp: int) -> None:
-        """Takes a watermark, already the minimum over all inputs."""
+        """Processes a watermark, already the minimum over all inputs."""
         self.output.emit_watermark(timestamp)
 
     def process_idleness(self, idle: bool) -> None:
-        """The input has fallen idle, or is active again."""
+        """Processes a change of the input between idle and active."""
         self.output.emit_idleness(idle)
 
     def end_epoch(self) -> None:
-        """The input of this epoch has been processed."""
+        """Called when the input of this epoch has been processed."""
 
     def end_key(self) -> None:
-        """In batch mode: all records of a key have come."""
+        """In batch mode: called after all records of a key."""
 
     def end_input(self, input_index: int) -> None:
-        """One of the inputs has ended."""
+        """Called when one of the inputs has ended."""
 
     def finish(self) -> None:
-        """All inputs have ended: emit what is left and tell the receivers."""
+        """Called when all inputs have ended: emits remaining results and ends the output."""
         self.output.finish()
 
     def close(self) -> None:
-        """Called once at the end, whatever the reason."""
+        """Called once at the end, in any case."""
 
     def next_due(self) -> float | None:
-        """When (seconds since 1970) the operator wants an epoch even without data; None for never."""
+        """Returns when (seconds since 1970) the operator needs an epoch even without data; None for never."""
         return None
 
     # --- checkpoints, between two epochs ---
 
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
-        """A checkpoint is being taken: put what has to survive into the states."""
+        """Called when a checkpoint is taken: updates the states with everything to store."""
 
     def stored_timers(self) -> StoredTimers:
-        """The timers to store, of event time and of processing time."""
+        """Returns the timers to store, in event time and in processing time."""
         return [], []
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is safe."""
+        """Called when a checkpoint is complete."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint was given up."""
+        """Called when a checkpoint was aborted."""
 
 
 class FunctionOperator(Operator):
-    """An operator around a user function: a plain callable, or an object with `open`, `close` and a method to call."""
+    """An operator with a user function: a plain callable, or an object with `open`, `close` and a method to call."""
 
     method = ""
-    """The name of the method that a function object of this operator has, e.g. `map`."""
+    """The name of the method that function objects of this operator have, e.g. `map`."""
 
     def __init__(self, function: Any) -> None:
         self.function = capture(function)
@@ -211,11 +214,11 @@ class FunctionOperator(Operator):
             self.guarded(closer)
 
     def bound(self, method: str) -> Callable[..., Any]:
-        """The user's code to call: the method of a function object, or the callable itself."""
+        """Returns the user's code to call: the method of a function object, or the callable itself."""
         return bound_method(self.function, method)
 
     def guarded(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Calls user code that has no record, and so no key; its exception is told with the operator's name."""
+        """Calls user code without a record and key; its exception is reported with the operator's name."""
         state = self.context.keyed_state
         if state is not None:
             state.current_key = state.no_key
@@ -227,12 +230,12 @@ class FunctionOperator(Operator):
             raise user_fault(error, self.context.name, self.context.subtask) from error
 
     def fault(self, error: Exception, record: Any) -> UserCodeError:
-        """The error to raise when user code failed on a record."""
+        """Returns the error to raise when user code failed on a record."""
         return user_fault(error, self.context.name, self.context.subtask, record)
 
 
 def bound_method(function: Any, method: str) -> Callable[..., Any]:
-    """`function.method` where there is one, else the function itself."""
+    """Returns `function.method` if it exists, else the function itself."""
     function = released(function)
     found = getattr(function, method, None)
     if callable(found):

@@ -1,4 +1,4 @@
-"""A stream connected with a broadcast one: records on one side, and on the other what all subtasks must know."""
+"""Operators of a stream connected with a broadcast stream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flintstream.runtime.time.timers import TimeView
 
 
 class BroadcastStates:
-    """The broadcast states that `stream.broadcast(...)` has declared, by name."""
+    """The broadcast states declared by `stream.broadcast(...)`, by name."""
 
     def __init__(self, operator: str, descriptors: list[Any], backend: OperatorStateBackend) -> None:
         self._operator = operator
@@ -33,23 +33,23 @@ class BroadcastStates:
             self._read_only[descriptor.name] = ReadOnlyBroadcastStateView(entries, operator, descriptor.name)
 
     def writable(self, descriptor: Any) -> BroadcastStateView:
-        """The state of a descriptor, for the broadcast side."""
+        """Returns the state of a descriptor, for the broadcast side."""
         return self._writable.get(descriptor.name) or self._unknown(descriptor)
 
     def read_only(self, descriptor: Any) -> ReadOnlyBroadcastStateView:
-        """The state of a descriptor, for the other side."""
+        """Returns the state of a descriptor, for the other side."""
         return self._read_only.get(descriptor.name) or self._unknown(descriptor)
 
     def _unknown(self, descriptor: Any) -> Any:
         known = ", ".join(map(repr, self._writable))
         raise ValueError(
-            f"operator '{self._operator}': there is no broadcast state {descriptor.name!r} (there is {known}): give its "
-            "descriptor to broadcast()"
+            f"operator '{self._operator}': there is no broadcast state {descriptor.name!r} (there is {known}): pass "
+            "its descriptor to broadcast()"
         )
 
 
 class ElementContext(ProcessContext):
-    """The context of the records that are not broadcast, and of timers."""
+    """The context of records of the non-broadcast side, and of timers."""
 
     __slots__ = ("_states",)
 
@@ -58,46 +58,46 @@ class ElementContext(ProcessContext):
         self._states = states
 
     def current_processing_time(self) -> int:
-        """The clock of the slot, in milliseconds since 1970."""
+        """Returns the slot's clock, in milliseconds since 1970."""
         return self._time.current_processing_time()
 
     def current_watermark(self) -> int:
-        """The watermark that the operator has reached."""
+        """Returns the current watermark of the operator."""
         return self._time.watermark
 
     def get_broadcast_state(self, state_descriptor: Any) -> BroadcastStateView:
-        """A broadcast state by its descriptor, for reading."""
+        """Returns a broadcast state by its descriptor, read-only."""
         return self._states.read_only(state_descriptor)
 
 
 class BroadcastContext(ElementContext):
-    """The context of the records that are broadcast."""
+    """The context of records of the broadcast side."""
 
     __slots__ = ()
 
     def get_current_key(self) -> NoReturn:
-        """Refused: a record that is broadcast belongs to no key."""
-        raise AttributeError("get_current_key(): a record of the broadcast side belongs to no key")
+        """Refused: a broadcast record has no key."""
+        raise AttributeError("get_current_key(): a record of the broadcast side has no key")
 
     def get_broadcast_state(self, state_descriptor: Any) -> BroadcastStateView:
-        """A broadcast state by its descriptor, for reading and writing."""
+        """Returns a broadcast state by its descriptor, for reading and writing."""
         return self._states.writable(state_descriptor)
 
 
 class KeyedBroadcastContext(BroadcastContext):
-    """The context of the records that are broadcast to a keyed stream."""
+    """The context of records broadcast to a keyed stream."""
 
     __slots__ = ()
 
     def apply_to_keyed_state(self, state_descriptor: Any, function: Callable[[Any, Any], Any]) -> None:
-        """Calls `function(key, state)` for every key of this subtask that has something stored in the state."""
+        """Calls `function(key, state)` for every key of this subtask that has an entry in the state."""
         self._state.apply_to_all_keys(state_descriptor, function)
 
 
 class BroadcastProcessOperator(CoProcessOperator):
     """A `BroadcastProcessFunction`, or on a keyed stream a `KeyedBroadcastProcessFunction`.
 
-    The first input is the stream with the records, the second the broadcast one.
+    The first input is the non-broadcast stream, the second the broadcast one.
     """
 
     def __init__(self, function: Any, descriptors: list[Any], keyed: bool = False) -> None:
@@ -108,7 +108,7 @@ class BroadcastProcessOperator(CoProcessOperator):
         states = BroadcastStates(self.context.name, self._descriptors, self.context.operator_state)
         kind = KeyedBroadcastContext if self.keyed else BroadcastContext
         self._broadcast_context = kind(self._time, self._state, states)
-        reason = "a record of the broadcast side belongs to no key; ctx.apply_to_keyed_state() goes through all keys"
+        reason = "a record of the broadcast side has no key; ctx.apply_to_keyed_state() visits all keys"
         self._no_key = NoKey(self.context.name, reason)
         return ElementContext(self._time, self._state, states)
 
@@ -117,7 +117,7 @@ class BroadcastProcessOperator(CoProcessOperator):
         self._process2 = self.bound("process_broadcast_element")
 
     def process2(self, batch: Batch) -> None:
-        # Not `_run`, which tells the backend of the keys.
+        # Not `_run`, which announces the keys to the backend.
         keyless = Batch(batch.values, batch.timestamps, [self._no_key] * len(batch.values))
         if self._timers is not None:
             self._fire_processing_time(self._timers)
@@ -125,9 +125,9 @@ class BroadcastProcessOperator(CoProcessOperator):
 
 
 class BroadcastFirst:
-    """In batch mode, what is broadcast comes before all records of the other side, as in Flink.
+    """In batch mode, processes all broadcast records before those of the other side, as in Flink.
 
-    The records wait in a file meanwhile.
+    The other records wait in a file.
     """
 
     def __init__(self, operator: Operator) -> None:
@@ -135,14 +135,14 @@ class BroadcastFirst:
         self._file = tempfile.SpooledTemporaryFile(max_size=8 << 20)
 
     def add(self, input_index: int, batch: Batch) -> None:
-        """Takes records of an input."""
+        """Buffers records of an input."""
         if input_index:
             self._operator.process2(batch)
         else:
             pickle.dump(encode_block(batch), self._file, 5)
 
     def release(self) -> None:
-        """Hands over what has waited."""
+        """Passes on the buffered records."""
         self._file.seek(0)
         while True:
             try:

@@ -1,8 +1,8 @@
-"""IntervalJoinOperator: pairs of records from two keyed streams, with the same key and timestamps near each other.
+"""IntervalJoinOperator: pairs records of two keyed streams with the same key and nearby timestamps.
 
-Each side keeps its records until the watermark says that no partner can come any more. The records of a key are kept in the
-order of their timestamps: partners are found by bisection, however many records there are, and what is over is cut off at
-the front. Only the first record of a key and side has a timer; when that fires, all that is over goes at once.
+Each side keeps its records until the watermark shows that no partner can follow. The records of a key are sorted by
+timestamp: partners are found by bisection, and expired records are removed from the front. Only the first record of a
+key and side has a timer; when it fires, all expired records are removed at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEFT_TABLE = "_interval_join_left"
 RIGHT_TABLE = "_interval_join_right"
 
 Kept = tuple[list[int], list[Any]]
-"""What is kept for a key: timestamps in order, those of equal ones as they came, and the records that they belong to."""
+"""The records of a key: sorted timestamps, equal ones in order of arrival, and the records they belong to."""
 
 
 class JoinContext:
@@ -32,20 +32,20 @@ class JoinContext:
         self._left = self._right = NO_TIMESTAMP
 
     def get_left_timestamp(self) -> int:
-        """The timestamp of the left record."""
+        """Returns the timestamp of the left record."""
         return self._left
 
     def get_right_timestamp(self) -> int:
-        """The timestamp of the right record."""
+        """Returns the timestamp of the right record."""
         return self._right
 
     def get_timestamp(self) -> int:
-        """The greater of the two: the timestamp of the results."""
+        """Returns the greater of the two timestamps, which is that of the results."""
         return max(self._left, self._right)
 
 
 class _Side:
-    """One of the inputs: its records and their partners by key, and how far away in time partners may be."""
+    """One of the inputs: its records and their partners by key, and the time range of partners."""
 
     __slots__ = ("is_left", "kept", "late_tag", "lower", "partners", "stay", "upper")
 
@@ -68,7 +68,7 @@ class _Side:
         self.late_tag = late_tag
 
     def insert(self, key: Any, record: Any, timestamp: int) -> bool:
-        """Keeps a record; says whether it is now the first of its key."""
+        """Stores a record; returns whether it is now the first of its key."""
         kept = self.kept.get(key)
         if kept is None:
             self.kept[key] = ([timestamp], [record])
@@ -79,7 +79,7 @@ class _Side:
         return place == 0
 
     def cut(self, key: Any, watermark: int) -> int | None:
-        """Drops the records of a key that are over; gives the timestamp of the first one left."""
+        """Removes the expired records of a key; returns the timestamp of the first remaining one."""
         kept = self.kept.get(key)
         if kept is None:
             return None
@@ -96,8 +96,8 @@ class _Side:
 class IntervalJoinOperator(FunctionOperator):
     """Calls a `ProcessJoinFunction` for the pairs with `left + lower_bound <= right <= left + upper_bound`.
 
-    Both bounds are milliseconds, and included. The tags are the ids of the side outputs for late records; those without a
-    tag are dropped and counted.
+    Both bounds are in milliseconds and inclusive. The tags are the ids of the side outputs for late records; those
+    without a tag are dropped and counted.
     """
 
     two_inputs = True
@@ -166,10 +166,10 @@ class IntervalJoinOperator(FunctionOperator):
                     self._pair(side, record, timestamp, times[start:stop], partners[1][start:stop])
         self._emitter.flush()
         if late:
-            self._give_late(batch, late, side.late_tag)
+            self._emit_late(batch, late, side.late_tag)
 
     def _timestamps(self, batch: Batch) -> list[int]:
-        """The timestamps of a batch, which must all be there."""
+        """Returns the timestamps of a batch, all of which must exist."""
         timestamps = batch.timestamps
         if timestamps is None or NO_TIMESTAMP in timestamps:
             missing = 0 if timestamps is None else timestamps.index(NO_TIMESTAMP)
@@ -197,7 +197,7 @@ class IntervalJoinOperator(FunctionOperator):
         except Exception as error:
             raise self.fault(error, (left, right)) from error
 
-    def _give_late(self, batch: Batch, late: list[int], tag: str | None) -> None:
+    def _emit_late(self, batch: Batch, late: list[int], tag: str | None) -> None:
         if tag is None:
             self._late.inc(len(late))
             return
@@ -222,7 +222,7 @@ class IntervalJoinOperator(FunctionOperator):
         self._timers.event.add(min(time, MAX_WATERMARK), key)
 
     def _clean(self, watermark: int) -> None:
-        """Drops what is over, of the keys whose timers are due."""
+        """Removes expired records of the keys whose timers are due."""
         earliest = self._timers.event.earliest
         if earliest is None or earliest > watermark:
             return

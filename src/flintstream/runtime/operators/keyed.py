@@ -18,7 +18,7 @@ _MISSING: Any = object()
 class RichOperator(FunctionOperator):
     """Calls a map, filter or flat_map function record by record, with the record's key set for its state.
 
-    With `methods` of two names it serves connected streams: one method an input.
+    With two names in `methods` it serves connected streams: one method per input.
     """
 
     def __init__(self, function: Any, kind: str, methods: tuple[str, ...], keyed: bool) -> None:
@@ -115,9 +115,9 @@ class RichOperator(FunctionOperator):
 
 
 class ReduceOperator(FunctionOperator):
-    """The rolling reduce: each record is combined with the result so far of its key, and that is emitted.
+    """The rolling reduce: combines each record with the previous result of its key, and emits the new result.
 
-    In batch mode only the last result of each key is emitted, at the end of the input and of all time, as in Flink.
+    In batch mode only the last result of each key is emitted, at the end of the input, as in Flink.
     """
 
     keyed = True
@@ -125,7 +125,7 @@ class ReduceOperator(FunctionOperator):
 
     def open(self) -> None:
         assert self.context.keyed_state is not None
-        # Before the function's own states, none of which may then have this name.
+        # Before the function's own states, so that none of them can have this name.
         self._results = self.context.keyed_state.engine_table("_reduce")
         super().open()
         self._reduce = self.bound("reduce")
@@ -159,7 +159,7 @@ class ReduceOperator(FunctionOperator):
 
     def process_watermark(self, timestamp: int) -> None:
         if timestamp == MAX_WATERMARK and self.context.batch_mode:
-            # The results come before the last watermark, or they would be late for whoever follows.
+            # The results precede the last watermark, or they would be late downstream.
             finals = list(self._results.values())
             self._results.clear()
             for start in range(0, len(finals), CHUNK):
@@ -169,9 +169,9 @@ class ReduceOperator(FunctionOperator):
 
 
 def element_operator(kind: str, function: Any, keyed: bool) -> FunctionOperator:
-    """The operator for a function of that kind.
+    """Returns the operator for a function of that kind.
 
-    A plain callable cannot hold keyed state. An object may: it is called with the record's key set.
+    A plain callable cannot have keyed state. An object may, so it is called with the record's key set.
     """
     if hasattr(function, kind):
         return RichOperator(function, kind, (kind,), keyed)

@@ -21,7 +21,7 @@ from flintstream.runtime.time.timers import StoredTimers, TimerQueue, TimerServi
 class ProcessContext:
     """The context of a process function: the record's timestamp, the time, and on a keyed stream the key.
 
-    One object serves all records and timers of a subtask; it tells about the one that is being processed.
+    One object serves all records and timers of a subtask; it describes the current one.
     """
 
     __slots__ = ("_domain", "_state", "_time", "_timestamp")
@@ -33,24 +33,24 @@ class ProcessContext:
         self._domain = TimeDomain.EVENT_TIME
 
     def timestamp(self) -> int:
-        """The timestamp of the record or timer at hand; as in PyFlink, the least 64-bit number if it has none."""
+        """Returns the timestamp of the current record or timer; as in PyFlink, the least 64-bit integer if it has none."""
         return self._timestamp
 
     def timer_service(self) -> TimeView:
-        """Tells the current time, and takes timers on a keyed stream."""
+        """Returns the timer service: the current time, and on a keyed stream timers."""
         return self._time
 
     def get_current_key(self) -> Any:
-        """The key of the record or timer at hand."""
+        """Returns the key of the current record or timer."""
         return self._state.current_key
 
     def time_domain(self) -> TimeDomain:
-        """Whether the timer at hand is one of event time or of processing time."""
+        """Returns whether the current timer is in event time or in processing time."""
         return self._domain
 
 
 class _Timer(NamedTuple):
-    """A timer as it is shown when `on_timer` fails."""
+    """A timer, as shown when `on_timer` fails."""
 
     domain: TimeDomain
     timestamp: int
@@ -62,7 +62,7 @@ class _Timer(NamedTuple):
 
 
 class _NoState:
-    """Takes the place of the keyed state backend on a stream that is not keyed."""
+    """Replaces the keyed state backend on a stream that is not keyed."""
 
     __slots__ = ("current_key",)
 
@@ -90,7 +90,7 @@ class ProcessOperator(FunctionOperator):
         self._context = self._make_context()
         self._sides = SideBuffer(self.output)
         self._timer_results = ResultEmitter(self.output)
-        # Timers of processing time fire between two records of a block where the function is slow.
+        # Processing-time timers fire between two records of a block if the function is slow.
         self._pace = Pace(1 << 20)
         super().open()
         self._bind()
@@ -105,7 +105,7 @@ class ProcessOperator(FunctionOperator):
         self._run(self._process, batch, self._context)
 
     def _run(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
-        """Calls the function for each record and passes on what it gives."""
+        """Calls the function for each record and emits its results."""
         if self._timers is None:
             self._call(function, batch, context)
             return
@@ -158,14 +158,14 @@ class ProcessOperator(FunctionOperator):
 
     def _fire_processing_time(self, timers: TimerService) -> None:
         earliest = timers.processing.earliest
-        # In batch mode all timers of a key fire behind all of its records.
+        # In batch mode all timers of a key fire after all of its records.
         if earliest is not None and not self.context.batch_mode:
             now = timers.current_processing_time()
             if earliest <= now:
                 self._fire(timers.processing, now, TimeDomain.PROCESSING_TIME)
 
     def _fire(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
-        """Calls `on_timer` for each timer up to a time, the earliest first, and passes on what it gives."""
+        """Calls `on_timer` for each timer up to a time, the earliest first, and emits its results."""
         earliest = queue.earliest
         if earliest is None or earliest > until:
             return
@@ -194,12 +194,12 @@ class ProcessOperator(FunctionOperator):
         if found is None:
             kind = type(self.function).__name__
             advice = "use a function for keyed streams, such as KeyedProcessFunction or KeyedCoProcessFunction"
-            refusal = TypeError(f"a timer is due, and {kind} has no on_timer(): {advice}")
+            refusal = TypeError(f"a timer is due, but {kind} has no on_timer(): {advice}")
             raise user_fault(refusal, self.context.name, self.context.subtask)
         return found  # type: ignore[no-any-return]
 
     def timer_fault(self, error: Exception, context: ProcessContext) -> UserCodeError:
-        """The error to raise when `on_timer` failed."""
+        """Returns the error to raise when `on_timer` failed."""
         timer = _Timer(context._domain, context._timestamp, self._state.current_key)
         return self.fault(error, timer)
 
@@ -291,7 +291,7 @@ class ProcessOperator(FunctionOperator):
         self.output.emit(Batch(values, times))
 
     def _goes_aside(self, result: Any, timestamp: int | None) -> bool:
-        """Takes a result that is for a side output."""
+        """Buffers a result for a side output."""
         if type(result) is tuple and result and result[0].__class__ is OutputTag:
             self._sides.add(result[0].tag_id, result[1], timestamp)
             return True

@@ -11,7 +11,7 @@ from flintstream.runtime.block import Idleness, Watermark
 from flintstream.runtime.detach import detached
 
 BUFFER_RECORDS = 65536
-"""How far a source function may run ahead of the epochs before `collect` waits."""
+"""How far a source function may run ahead of the epochs before `collect` blocks."""
 
 
 class Cancelled(BaseException):
@@ -19,10 +19,10 @@ class Cancelled(BaseException):
 
 
 class CheckpointLock:
-    """Held by a source function while it emits and changes its state together: a `threading.RLock`.
+    """A `threading.RLock` that a source function holds while it emits and updates its state together.
 
-    A snapshot that wants it comes next, before all others who wait: a function that takes the lock again and again would
-    otherwise keep it out by luck of the scheduler.
+    A waiting snapshot gets it before all others: otherwise a function that reacquires the lock repeatedly could starve
+    it.
     """
 
     def __init__(self) -> None:
@@ -31,13 +31,13 @@ class CheckpointLock:
         self._changed = threading.Condition()
         self._wanted = False
         self.release = self._give_back = lock.release
-        # What threading.Condition asks of a reentrant lock.
+        # The interface that threading.Condition needs of a reentrant lock.
         self._is_owned = lock._is_owned
         self._release_save = lock._release_save
         self._acquire_restore = lock._acquire_restore
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Takes the lock; false if it was not to be had in time."""
+        """Acquires the lock; returns False after a timeout."""
         if self._wanted and not self._give_way(blocking, timeout):
             return False
         return self._take(blocking, timeout)  # type: ignore[no-any-return]
@@ -51,7 +51,7 @@ class CheckpointLock:
         self._give_back()
 
     def seize(self, seconds: float) -> bool:
-        """Takes the lock for a snapshot, as soon as its holder releases it; false if that takes too long."""
+        """Acquires the lock for a snapshot, as soon as its holder releases it; returns False after a timeout."""
         self._wanted = True
         try:
             return self._take(timeout=seconds)  # type: ignore[no-any-return]
@@ -63,16 +63,16 @@ class CheckpointLock:
     def _give_way(self, blocking: bool = True, timeout: float = -1) -> bool:
         if self._is_owned():
             return True
-        with self._changed:  # A snapshot wants the lock for a limited time.
+        with self._changed:  # A snapshot waits for the lock for a limited time.
             return blocking and self._changed.wait_for(lambda: not self._wanted, None if timeout < 0 else timeout)
 
 
 class SourceContext:
-    """Given to `run(ctx)`: takes the records and watermarks of a source function.
+    """Passed to `run(ctx)`: receives the records and watermarks of a source function.
 
-    `collect` waits while the buffer is full, and may hold the checkpoint lock meanwhile. The thread that drains the buffer
-    also takes the snapshots, so a snapshot that waits for the lock lets `collect` go on beyond the buffer's size until the
-    function releases the lock: what it emits and what it remembers stay together.
+    `collect` blocks while the buffer is full, and may hold the checkpoint lock meanwhile. The thread that drains the
+    buffer also takes the snapshots, so while a snapshot waits for the lock, `collect` continues beyond the buffer's
+    size until the function releases the lock: emitted records and the function's state stay consistent.
     """
 
     def __init__(self, notify_data: Any) -> None:
@@ -86,7 +86,7 @@ class SourceContext:
     # --- for the function ---
 
     def get_checkpoint_lock(self) -> CheckpointLock:
-        """Held while records and the function's state change together."""
+        """Returns the lock to hold while emitting a record and updating the function's state together."""
         return self.lock
 
     def collect(self, element: Any) -> None:
@@ -102,11 +102,11 @@ class SourceContext:
         self._add(Watermark(int(getattr(watermark, "timestamp", watermark))))
 
     def mark_as_temporarily_idle(self) -> None:
-        """Says that nothing will come for a while, so that others need not wait for this source."""
+        """Marks the source as idle, so that watermarks advance without it until it emits again."""
         self._add(Idleness(True))
 
     def close(self) -> None:
-        """Nothing has to be released here; called by some programs at the end of `run`."""
+        """Does nothing; called by some programs at the end of `run`."""
 
     def _add(self, element: Any) -> None:
         with self._changed:
@@ -123,18 +123,18 @@ class SourceContext:
 
     @property
     def empty(self) -> bool:
-        """Whether no element waits for an epoch."""
+        """Returns whether no element waits for an epoch."""
         return not self._elements
 
     def restore(self, elements: Iterable[Any]) -> None:
-        """Puts back what an earlier run had emitted: however much it is, it is there already, and nobody drains it yet."""
+        """Restores the elements in flight, without a limit: nothing drains them yet."""
         with self._changed:
             self._elements.extend(elements)
         if self._elements:
             self._notify_data()
 
     def take(self, limit: int) -> list[Any]:
-        """Drains up to `limit` elements."""
+        """Removes and returns up to `limit` elements."""
         with self._changed:
             taken = self._elements[:limit]
             del self._elements[:limit]
@@ -142,12 +142,12 @@ class SourceContext:
             return taken
 
     def waiting(self) -> list[Any]:
-        """The elements that no epoch has taken yet."""
+        """Returns the elements that no epoch has taken yet."""
         with self._changed:
             return list(self._elements)
 
     def lock_for_snapshot(self, seconds: float) -> bool:
-        """Takes the checkpoint lock; false if the function has not released it in time."""
+        """Acquires the checkpoint lock; returns False if the function has not released it in time."""
         self._let_overflow(True)
         try:
             return self.lock.seize(seconds)
@@ -155,11 +155,11 @@ class SourceContext:
             self._let_overflow(False)
 
     def begin_cancel(self) -> None:
-        """Before the function's `cancel`, which may take the lock that a waiting `collect` holds."""
+        """Called before the function's `cancel`, which may take the lock that a waiting `collect` holds."""
         self._let_overflow(True)
 
     def cancel(self) -> None:
-        """From now on `collect` ends `run`."""
+        """Makes `collect` end `run` from now on."""
         with self._changed:
             self._cancelled = True
             self._changed.notify_all()

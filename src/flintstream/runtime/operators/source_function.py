@@ -1,4 +1,4 @@
-"""SourceFunctions: user code that runs in a thread of its own and hands out records when it likes."""
+"""The operator of source functions: user code that emits records in its own thread."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from flintstream.runtime.state.operator_state import ListDescriptor
 
 _CANCEL_SECONDS = 5.0
 _LOCK_SHARE = 0.9
-"""Of the checkpoint's time-out: the source is to be told apart before the whole checkpoint is given up."""
+"""The fraction of the checkpoint timeout after which the source is reported, before the whole checkpoint times out."""
 _WAITING = ListDescriptor("waiting-elements")
-"""What the function has emitted and no epoch has taken yet."""
+"""The emitted elements that no epoch has taken yet."""
 _ENDED = ListDescriptor("ended")
-"""One element a subtask: whether the function has returned."""
+"""One element per subtask: whether the function has returned."""
 
 
 class SourceFunctionOperator(FunctionOperator, SourceHead):
-    """Runs a `SourceFunction` in a thread and drains what it has collected in each epoch."""
+    """Runs a `SourceFunction` in a thread and drains its buffer in each epoch."""
 
     bounded = False
 
     @property
     def replayable(self) -> bool:
-        """Whether the function goes on where a checkpoint has left it: only it can know its place."""
+        """Returns whether the function restores its position from a checkpoint, which only the function itself can do."""
         return isinstance(released(self.function), CheckpointedFunction | ListCheckpointed)
 
     def open(self) -> None:
@@ -50,7 +50,7 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
         self._thread = threading.Thread(target=self._run_function, name=f"source {self.context.name}", daemon=True)
         ended = list(self.context.operator_state.get_list_state(_ENDED))
         if ended and all(ended):
-            self._ended.set()  # It has said all that it has to say.
+            self._ended.set()  # The function had finished before the restore.
         else:
             self._thread.start()
 
@@ -59,7 +59,7 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
             self._run(self._source_context)
         except Cancelled:
             pass
-        except BaseException as error:  # sys.exit() too: a source that dies must not look like one that is done
+        except BaseException as error:  # also sys.exit(): a source that dies must not look finished
             self._error = user_fault(error, self.context.name, self.context.subtask)
         finally:
             self._ended.set()
@@ -69,8 +69,8 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
         raise AssertionError("a source function has no splits")
 
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
-        # Under the lock the function's state and what it has emitted belong together; what no epoch has taken yet is
-        # stored with it, and comes first after a restore.
+        # Under the lock, the function's state and its emitted elements are consistent; elements not taken yet are
+        # stored with it, and are emitted first after a restore.
         seconds = self.context.checkpoint_timeout * _LOCK_SHARE
         if not self._source_context.lock_for_snapshot(seconds):
             raise self._lock_not_released(seconds)
@@ -84,7 +84,8 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
     def _lock_not_released(self, seconds: float) -> UserCodeError:
         stack = stack_of(frame_of(self._thread.ident))
         summary = (
-            f"source '{self.context.name}' (subtask {self.context.subtask + 1}) has not released the checkpoint lock for "
+            f"source '{self.context.name}' (subtask {self.context.subtask + 1}) has not released the checkpoint lock "
+            "for "
             f"{seconds:g} s; its function is at\n{stack.rstrip()}"
         )
         return UserCodeError(Fault(self.context.name, self.context.subtask, None, stack, summary))

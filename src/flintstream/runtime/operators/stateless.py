@@ -1,6 +1,6 @@
-"""Operators of plain functions, which have no keyed state: map, filter, flat_map.
+"""Operators of plain functions without keyed state: map, filter, flat_map.
 
-What a function refers to does not tell whether it keeps what it emits, so each result is looked at before the next call.
+It cannot be known whether a function keeps a result that it emits, so each result is checked before the next call.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flintstream.runtime.operators.base import FunctionOperator
 
 
 class MapOperator(FunctionOperator):
-    """One result for each record."""
+    """Maps each record to one result."""
 
     def open(self) -> None:
         super().open()
@@ -35,7 +35,7 @@ class MapOperator(FunctionOperator):
         results: list[Any] = []
         # Results are mostly of one class, or pairs of the same two: comparing classes costs less than looking them up.
         previous = previous_first = previous_second = None
-        # Unpacking costs less than asking for the length, but not if it fails: the first failure is the last one.
+        # Unpacking costs less than a length check, except when it fails: after the first failure it is not tried again.
         pairs = True
         for record in records:
             result = function(record)
@@ -60,14 +60,14 @@ class MapOperator(FunctionOperator):
 
 
 class PureMapOperator(MapOperator):
-    """A map by a function of the engine's own, which keeps nothing: its results are passed on as they are."""
+    """Maps with a function of the engine, which keeps no reference: results are passed on without checks."""
 
     def _results(self, records: Iterator[Any]) -> list[Any]:
         return list(map(self._map, records))
 
 
 class FilterOperator(FunctionOperator):
-    """Keeps the records for which the function is true."""
+    """Keeps the records for which the function returns true."""
 
     def open(self) -> None:
         super().open()
@@ -88,7 +88,7 @@ class FilterOperator(FunctionOperator):
 
 
 class FlatMapOperator(FunctionOperator):
-    """Any number of results for each record; a result of None means none."""
+    """Maps each record to any number of results; None means none."""
 
     def open(self) -> None:
         super().open()

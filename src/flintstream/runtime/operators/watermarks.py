@@ -9,7 +9,7 @@ from flintstream.runtime.time.generators import TimestampsAndWatermarks
 
 
 class TimestampsAndWatermarksOperator(Operator):
-    """`assign_timestamps_and_watermarks`: new timestamps, and new watermarks in place of those that come in."""
+    """`assign_timestamps_and_watermarks`: assigns timestamps, and replaces incoming watermarks."""
 
     def __init__(self, strategy: WatermarkStrategy) -> None:
         self._strategy = strategy
@@ -20,19 +20,19 @@ class TimestampsAndWatermarksOperator(Operator):
 
     def process(self, batch: Batch) -> None:
         for part, watermark in self._time.process(batch):
-            # Awake before the records, idle only behind them.
+            # Active before the records, idle only after them.
             if not self._time.idle:
                 self._tell_idleness(False)
             self.output.emit(part)
             self._advance(watermark)
 
     def process_watermark(self, timestamp: int) -> None:
-        # Only the last watermark, the sign that all input has come, is passed on.
+        # Only the last watermark, which marks the end of the input, is passed on.
         if timestamp == MAX_WATERMARK:
             self.output.emit_watermark(timestamp)
 
     def process_idleness(self, idle: bool) -> None:
-        """Not passed on: this operator decides by itself what is idle."""
+        """Not passed on: this operator determines idleness itself."""
 
     def end_epoch(self) -> None:
         self._time.look()
@@ -43,7 +43,7 @@ class TimestampsAndWatermarksOperator(Operator):
 
     def _advance(self, timestamp: int | None) -> None:
         if timestamp is not None:
-            # Whoever makes a watermark is awake, if only for that.
+            # Emitting a watermark makes the output active, if only for that.
             self._tell_idleness(False)
             self.output.emit_watermark(timestamp)
         self._tell_idleness(self._time.idle)

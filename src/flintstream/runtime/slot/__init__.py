@@ -1,1 +1,1 @@
-"""A slot: its process, its connections, its tasks, and what it is told to host."""
+"""A slot: its process, its connections, its tasks, its deployment."""

@@ -1,7 +1,6 @@
-"""What a slot's processing thread does, told by another thread: which operator, for how long, and its stack.
+"""The activity of a slot's processing thread, observed by another thread: operator, duration and stack.
 
-It costs the processing thread no more than noting what it begins: the operator and the call of user code are found on its
-stack.
+The processing thread only records what it starts; the operator and the call of user code are found on its stack.
 """
 
 from __future__ import annotations
@@ -16,29 +15,30 @@ from flintstream.runtime.slot.protocol import Activity
 from flintstream.runtime.stacks import frame_of, is_engine, stack_of
 
 _USER_THREADS = ("source ", "event loop")
-"""How the names of the other threads begin in which user code runs: source functions, and asynchronous functions."""
+"""The prefixes of the names of other threads that run user code: of source functions, and of asynchronous functions."""
 _SHORT_SECONDS = 2.0
 
 
 class ActivityMonitor:
-    """Follows the thread that makes it."""
+    """Observes the thread that creates it."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
         self._work: tuple[str, float] | None = None
         self._call: tuple[FrameType, float] | None = None
-        """A call of user code that was seen, and since when. The frame itself is kept: another one may get its address."""
+        """The call of user code last seen, and since when. The frame itself is kept, since its address may be reused.
+        """
 
     def begin(self, work: str) -> None:
-        """The thread begins something."""
+        """Records that the thread starts something."""
         self._work = (work, time.monotonic())
 
     def end(self) -> None:
-        """The thread waits for the next thing to do."""
+        """Records that the thread is idle."""
         self._work = self._call = None
 
     def look(self, uploading_since: float | None = None) -> Activity:
-        """What the thread does now, or else that a snapshot is being stored; called by another thread."""
+        """Returns the thread's activity, or else that a snapshot is being stored; called by another thread."""
         now = time.monotonic()
         work, frame = self._work, frame_of(self._thread)
         if work is None or frame is None:
@@ -60,7 +60,7 @@ class ActivityMonitor:
         )
 
     def _call_seconds(self, call: FrameType | None, now: float) -> float:
-        """How long the same call of user code is known to last."""
+        """Returns how long the same call of user code has been observed."""
         if call is None:
             self._call = None
             return 0.0
@@ -70,7 +70,7 @@ class ActivityMonitor:
 
 
 def _stacks(*names: str) -> dict[str, str]:
-    """Where the threads are whose names begin so."""
+    """Returns the stacks of the threads with that prefix."""
     return {
         thread.name: stack_of(frame_of(thread.ident))
         for thread in threading.enumerate()
@@ -79,7 +79,7 @@ def _stacks(*names: str) -> dict[str, str]:
 
 
 def _operator_and_call(frame: FrameType) -> tuple[Operator | None, FrameType | None]:
-    """The innermost operator on a stack, and the frame of the user code that it has called."""
+    """Returns the innermost operator on a stack, and the frame of the user code that it has called."""
     call: FrameType | None = None
     at: FrameType | None = frame
     while at is not None:

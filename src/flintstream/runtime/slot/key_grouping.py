@@ -1,7 +1,7 @@
-"""KeyGrouping: in batch mode, a keyed operator gets all records of one key, then all of the next, as in Flink.
+"""KeyGrouping: in batch mode, passes a keyed operator all records of one key, then all of the next, as in Flink.
 
-Records wait in memory up to a bound, then in files, one for each bucket of key groups; at the end of the input one bucket
-after the other is read back and handed over key by key.
+Records are buffered in memory up to a bound, then in files, one per bucket of key groups; at the end of the input one
+bucket after the other is read back and passed on key by key.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _BUCKETS = 64
 _MEMORY_RECORDS = 200_000
 
 _Waiting = dict[Any, tuple[list[Any], list[int]]]
-"""Key to the values and timestamps of its records."""
+"""The values and timestamps of the records by key."""
 
 
 class KeyGrouping:
-    """Stands before a keyed operator and holds its input back until the end."""
+    """Buffers the input of a keyed operator until its end."""
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
@@ -33,7 +33,7 @@ class KeyGrouping:
         self._files: list[IO[bytes] | None] = [None] * _BUCKETS
 
     def add(self, input_index: int, batch: Batch) -> None:
-        """Takes records of an input."""
+        """Buffers records of an input."""
         if batch.keys is None:
             # The broadcast side, which comes first.
             self._operator.process2(batch)
@@ -54,7 +54,7 @@ class KeyGrouping:
             self._spill()
 
     def release(self) -> None:
-        """Hands everything over, key by key; the records of a key by their timestamps, over both inputs."""
+        """Passes everything on, key by key; the records of a key in timestamp order, over both inputs."""
         if not any(self._files):
             self._hand_over(self._waiting)
             return
@@ -76,13 +76,13 @@ class KeyGrouping:
             self._operator.end_key()
 
     def _merge(self, key: Any, first: tuple[list[Any], list[int]], second: tuple[list[Any], list[int]]) -> None:
-        """Hands the records of both inputs over by their timestamps; where these are equal, the first input is first."""
+        """Passes on the records of both inputs in timestamp order; of equal ones, the first input's first."""
         sides = (_in_order(key, *first), _in_order(key, *second))
         times = [side.timestamps or [NO_TIMESTAMP] * len(side) for side in sides]
         starts = [0, 0]
         while starts[0] < len(sides[0]) and starts[1] < len(sides[1]):
             turn = 0 if times[0][starts[0]] <= times[1][starts[1]] else 1
-            # What this side has up to the next record of the other one.
+            # This side's records up to the next one of the other side.
             cut = bisect_left if turn else bisect_right
             stop = cut(times[turn], times[1 - turn][starts[1 - turn]], starts[turn])
             self._process(turn, sides[turn].slice(starts[turn], stop))
@@ -107,7 +107,7 @@ class KeyGrouping:
 
 
 def _in_order(key: Any, values: list[Any], timestamps: list[int]) -> Batch:
-    """The records of a key, by their timestamps where they have some."""
+    """Returns the records of a key, in timestamp order if they have timestamps."""
     if all(timestamp == NO_TIMESTAMP for timestamp in timestamps):
         return Batch(values, None, [key] * len(values))
     order = sorted(range(len(values)), key=timestamps.__getitem__)

@@ -1,4 +1,4 @@
-"""Reception: accepts connections, and bounds those in time and number of whom nothing is known yet."""
+"""Reception: accepts connections, and limits unauthenticated peers in time and number."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 GREETING_SECONDS = 10.0
-"""A peer that has not said by then what it has to say is hung up on."""
+"""The time after which a peer that has not authenticated is disconnected."""
 MOST_WAITING = 128
-"""How many peers may be greeted at once; for one more, the oldest is hung up on."""
+"""The maximum number of peers in the handshake; for one more, the oldest is disconnected."""
 _PAUSE_SECONDS = 0.1
 
 T = TypeVar("T")
 
 
 class _Peer:
-    """Somebody who has connected, and has not said enough yet."""
+    """A peer that has connected, and has not completed the handshake."""
 
     def __init__(self, accepted: socket.socket, deadline: float) -> None:
         self.socket = accepted
@@ -27,20 +27,20 @@ class _Peer:
         self.refused = False
 
     def refuse(self) -> None:
-        """Hangs up: whoever reads from the socket finds its end."""
+        """Disconnects: whoever reads from the socket finds its end."""
         self.refused = True
         try:
             self.socket.shutdown(socket.SHUT_RDWR)
         except OSError:
-            pass  # It has hung up itself.
+            pass  # It has disconnected itself.
 
 
 class Reception(Generic[T]):
-    """Accepts connections on a socket. Each is greeted on a thread of its own, which raises if the peer is not to come in;
-    what the greeting gives is handed to `take`, together with the socket, which is its own to close.
+    """Accepts connections on a socket. Each handshake runs on its own thread, and raises to refuse the peer; its result
+    is passed to `take`, together with the socket, which `take` must close.
 
-    Peers that say nothing, or too slowly, keep nobody out: if there is no room for one more, the one that has waited
-    longest is hung up on; whoever belongs here needs some milliseconds.
+    Silent or slow peers cannot block others: if the limit is reached, the oldest is disconnected; a legitimate peer
+    needs only some milliseconds.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Reception(Generic[T]):
 
     @property
     def waiting(self) -> int:
-        """How many peers are being greeted."""
+        """Returns the number of peers in the handshake."""
         return len(self._waiting)
 
     def serve(self) -> None:
-        """Accepts until the reception is closed."""
+        """Accepts connections until the reception is closed."""
         with self._changed:
             if self._closed:
                 return
@@ -88,7 +88,7 @@ class Reception(Generic[T]):
             self._release()
 
     def close(self) -> None:
-        """Accepts nobody any more; those who are being greeted are hung up on."""
+        """Stops accepting; disconnects the peers in the handshake."""
         with self._changed:
             self._closed = True
             for peer in self._waiting:
@@ -102,7 +102,7 @@ class Reception(Generic[T]):
             each.close()
 
     def _patience(self) -> float | None:
-        """How long to wait for the next peer; None if nobody's time runs out."""
+        """Returns how long to wait for the next peer; None if no handshake can time out."""
         with self._changed:
             deadline = min((peer.deadline for peer in self._waiting if not peer.refused), default=None)
         return None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -120,9 +120,9 @@ class Reception(Generic[T]):
         try:
             accepted, _ = self._socket.accept()
         except BlockingIOError:
-            return  # Gone again.
+            return  # Disconnected again.
         except OSError:
-            time.sleep(_PAUSE_SECONDS)  # No descriptor is free: those that wait give theirs back in time.
+            time.sleep(_PAUSE_SECONDS)  # No descriptor is free: waiting peers return theirs in time.
             return
         accepted.setblocking(True)
         peer = _Peer(accepted, time.monotonic() + self._seconds)
@@ -131,7 +131,7 @@ class Reception(Generic[T]):
         threading.Thread(target=self._meet, args=(peer,), name="greeting", daemon=True).start()
 
     def _make_room(self) -> bool:
-        """Whether there is room for one more, if need be after the oldest has been hung up on."""
+        """Returns whether there is room for one more, disconnecting the oldest if needed."""
         with self._changed:
             if len(self._waiting) < self._most:
                 return True
@@ -145,9 +145,9 @@ class Reception(Generic[T]):
         try:
             greeted.append(self._greet(peer.socket))
         except Exception:
-            pass  # It does not belong here, or has hung up, or was too slow.
+            pass  # It was refused, has disconnected, or was too slow.
         with self._changed:
-            # From here on nobody else hangs up on it: its descriptor may become another's.
+            # From here on nobody else disconnects it: its descriptor may be reused.
             del self._waiting[peer]
             self._changed.notify_all()
         if greeted and not peer.refused:

@@ -1,4 +1,4 @@
-"""TLS for the connections of a job: both sides know its certificate, and trust no other."""
+"""TLS for the connections of a job: both sides have its certificate, and trust no other."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CHUNK = 1 << 18
 
 
 class TlsConnection(JobConnection):
-    """Takes over a connection, and encrypts what goes over it. One thread may send while another receives.
+    """Wraps a connection and encrypts its traffic. One thread may send while another receives.
 
-    OpenSSL lets one thread at a time near a session. A session works on memory only, under a lock, and waiting for the
-    socket is done outside: so a thread that waits for bytes keeps nobody from sending.
+    An OpenSSL session is not thread-safe. It works on memory buffers only, under a lock, and waiting for the socket
+    happens outside: a thread that waits for bytes does not prevent another from sending.
     """
 
     def __init__(self, connection: Connection, context: ssl.SSLContext, server_side: bool) -> None:
@@ -33,13 +33,13 @@ class TlsConnection(JobConnection):
         try:
             self._shake_hands()
         except BaseException:
-            self._handle = None  # It stays the other one's.
+            self._handle = None  # The caller keeps ownership.
             raise
         connection._handle = None  # type: ignore[attr-defined]
 
     @property
     def buffered(self) -> bool:
-        """Whether bytes have been received that nobody has read: waiting for the socket would not find them."""
+        """Returns whether received bytes have not been read yet: polling the socket would not find them."""
         with self._session_lock:
             return self._session.pending() > 0 or self._received.pending > 0
 
@@ -66,7 +66,7 @@ class TlsConnection(JobConnection):
             super()._send(self._to_send.read())  # type: ignore[misc]
 
     def _receive(self) -> bool:
-        """Waits for bytes of the other side; false if there will be none."""
+        """Waits for bytes of the other side; returns False at the end."""
         data = os.read(self.fileno(), _CHUNK)
         with self._session_lock:
             self._received.write(data)
@@ -95,7 +95,7 @@ class TlsConnection(JobConnection):
         return gathered
 
     def _read(self, size: int) -> bytes:
-        """Some bytes; none at the end."""
+        """Returns some bytes; empty at the end."""
         while True:
             try:
                 with self._session_lock:
@@ -108,12 +108,12 @@ class TlsConnection(JobConnection):
 
 
 def server_tls(connection: Connection, certificate: str, private_key: str) -> TlsConnection:
-    """The side that has the private key."""
+    """The side with the private key."""
     return TlsConnection(connection, _server_context(certificate, private_key), server_side=True)
 
 
 def client_tls(connection: Connection, certificate: str) -> TlsConnection:
-    """The side that wants to see the certificate, and no other."""
+    """The side that requires this very certificate."""
     return TlsConnection(connection, _client_context(certificate), server_side=False)
 
 
@@ -122,7 +122,7 @@ def _server_context(certificate: str, private_key: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0
-    # Only from a file does Python load a key; this one nobody else may read, and it is gone at once.
+    # Python loads a key only from a file; nobody else may read this one, and it is removed at once.
     with tempfile.NamedTemporaryFile("w", prefix="flint-") as file:
         file.write(private_key + certificate)
         file.flush()
@@ -134,7 +134,7 @@ def _server_context(certificate: str, private_key: str) -> ssl.SSLContext:
 def _client_context(certificate: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # The certificate is the job's own, whatever host shows it.
+    # The certificate is the job's own, whatever the host.
     context.check_hostname = False
     context.load_verify_locations(cadata=certificate)
     return context

@@ -1,4 +1,4 @@
-"""The user's code on its way to a slot: the classes of the script, modules, files, requirements."""
+"""Ships user code to a slot: classes of the script, modules, files, requirements."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class ShippedFile:
 
     name: str
     path: str
-    """Where it is on the driver's machine."""
+    """Its path on the driver's machine."""
     content: bytes | None
-    """The bytes of the file, those of a zip for a directory; None where the slot can open `path` itself."""
+    """The bytes of the file, or of a zip of the directory; None if the slot can open `path` itself."""
     is_directory: bool = False
 
 
 @dataclass(frozen=True)
 class UserCode:
-    """All that a slot needs to load the user's functions."""
+    """Everything that a slot needs to load the user's functions."""
 
     main: dict[str, bytes] = field(default_factory=dict)
     """Classes and functions of the user's script, each pickled by value, by name."""
@@ -42,10 +42,10 @@ class UserCode:
     requirements: tuple[ShippedFile, ShippedFile | None] | None = None
     cached_files: dict[str, ShippedFile] = field(default_factory=dict)
     pyflink: bool = False
-    """Whether `import pyflink` means flintstream, in functions and in the modules they import."""
+    """Whether `import pyflink` is redirected to flintstream, in functions and in the modules they import."""
 
     def install(self, directory: str) -> None:
-        """Makes the user's code importable in this process, and its script's classes known."""
+        """Makes the user's code importable in this process, and registers its script's classes."""
         if self.pyflink:
             install_pyflink_alias()
         for entry in self.sys_path:
@@ -64,7 +64,7 @@ class UserCode:
             register_main(self.main)
 
     def localised(self, job: JobInfo, directory: str) -> JobInfo:
-        """The job with its cached files where they are on this machine: below a directory, if they were sent along."""
+        """Returns the job with the local paths of its cached files: below a directory, if they were shipped."""
         if not self.cached_files:
             return job
         directory = os.path.join(directory, "cached")
@@ -113,9 +113,9 @@ class UserCode:
 
 
 def collect_main(names: Iterable[str] | None = None) -> dict[str, bytes]:
-    """The classes and functions that the user's script has defined so far, each pickled by value.
+    """Returns the classes and functions that the user's script has defined so far, each pickled by value.
 
-    What cannot be pickled is left out: it can be neither a record nor a key.
+    Objects that cannot be pickled are skipped: they can be neither records nor keys.
     """
     main = sys.modules.get("__main__")
     if main is None:
@@ -134,9 +134,9 @@ def collect_main(names: Iterable[str] | None = None) -> dict[str, bytes]:
 
 
 def register_main(definitions: dict[str, bytes]) -> None:
-    """Makes the script's classes and functions known as `__main__.<name>`, so that records pickle by reference.
+    """Registers the script's classes and functions as `__main__.<name>`, so that records pickle by reference.
 
-    Each is loaded when it is first asked for: most are not, and one may drag in modules that slots have no use for.
+    Each is loaded on first access: most are not needed, and one may import modules that slots do not need.
     """
     main = sys.modules["__main__"]
 
@@ -152,18 +152,18 @@ def register_main(definitions: dict[str, bytes]) -> None:
 
 
 def import_entry(path: str) -> str:
-    """The entry of `sys.path` by which a file, folder or archive can be imported."""
+    """Returns the entry of `sys.path` by which a file, folder or archive can be imported."""
     full = local_path(path)
     return full if os.path.isdir(full) or full.endswith((".zip", ".egg", ".whl")) else os.path.dirname(full)
 
 
 def local_path(path: str) -> str:
-    """An absolute path of this machine, also from a URL `file://…`."""
+    """Returns an absolute local path, also from a `file://…` URL."""
     return os.path.abspath(path.strip().removeprefix("file://"))
 
 
 def existing_path(path: str, option: str) -> str:
-    """The absolute path of a file or a directory that the user has named in `option`; refuses one that does not exist."""
+    """Returns the absolute path of a file or directory named in `option`; refuses one that does not exist."""
     full = local_path(path)
     if not os.path.exists(full):
         raise FileNotFoundError(f"{option}: there is no file {path!r}")
@@ -171,7 +171,7 @@ def existing_path(path: str, option: str) -> str:
 
 
 def ship_file(path: str, option: str, same_machine: bool) -> ShippedFile:
-    """Reads a file or a directory that the user has named in `option`."""
+    """Reads a file or directory named in `option`."""
     full = existing_path(path, option)
     is_directory = os.path.isdir(full)
     content: bytes | None = None
@@ -193,5 +193,5 @@ def _zipped(path: str) -> bytes:
 
 
 def pickle_operators(hosted: Any) -> bytes:
-    """The subtasks of a slot, with the user's functions by value where they come from the script."""
+    """Pickles the subtasks of a slot, with the functions of the user's script by value."""
     return dumps_by_value(hosted)

@@ -1,6 +1,6 @@
-"""Writers: they spread the records of an edge over the channels to the target's subtasks.
+"""Writers: distribute the records of an edge over the channels to the target's subtasks.
 
-One writer serves one edge of one subtask; there is a class for each partitioner of the graph.
+One writer serves one edge of one subtask; there is a class for each partitioner.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from flintstream.runtime.faults import UserCodeError, record_at_fault, user_faul
 from flintstream.runtime.operators.base import bound_method
 
 SendBlock = Callable[[int, bytes], None]
-"""Takes the target subtask and the bytes of a block."""
+"""Sends the bytes of a block to a target subtask."""
 
 _ROUTES_LIMIT = 1 << 17
 
 
 class Writer:
-    """Base of all writers; by itself it sends everything to its only channel.
+    """Base class of writers; sends everything to its only channel.
 
     `targets` are the subtasks that this subtask is connected to.
     """
 
     keyed = False
     functions: tuple[Any, ...] = ()
-    """The user's key selector and partitioner, where there are any: objects may have `open` and `close`."""
+    """The user's key selector and partitioner, if any: objects may have `open` and `close`."""
 
     def __init__(self, targets: Sequence[int], send: SendBlock) -> None:
         self._buffers = [self._buffer(target, send) for target in targets]
@@ -63,24 +63,24 @@ class Writer:
         return ChannelBuffer(lambda data: send(target, data), self.keyed)
 
     def process(self, batch: Batch) -> None:
-        """Takes records."""
+        """Writes records."""
         self._buffers[0].extend(batch)
 
     def process_watermark(self, timestamp: int) -> None:
-        """A watermark goes to every channel, behind the records before it."""
+        """Writes a watermark to every channel, after the records so far."""
         self._control(Watermark(timestamp))
 
     def process_idleness(self, idle: bool) -> None:
-        """Idleness is told to every channel."""
+        """Writes idleness to every channel."""
         self._control(Idleness(idle))
 
     def finish(self) -> None:
-        """Nothing will follow on any channel."""
+        """Ends every channel."""
         self._control(Watermark(MAX_WATERMARK))
         self._control(EndOfInput())
 
     def flush(self) -> None:
-        """Sends all that is buffered; called at the end of an epoch."""
+        """Sends all buffered elements; called at the end of an epoch."""
         for buffer in self._buffers:
             buffer.flush()
 
@@ -89,7 +89,7 @@ class Writer:
             buffer.control(element)
 
     def _spread(self, batch: Batch, targets: Sequence[int]) -> None:
-        """Puts record i into the buffer `targets[i]`."""
+        """Appends record i to the buffer `targets[i]`."""
         buffers = self._buffers
         for buffer in buffers:
             buffer.has_timestamps(batch.timestamps is not None)
@@ -105,7 +105,7 @@ class Writer:
 
 
 class RoundRobinWriter(Writer):
-    """Record by record to the next channel: rebalance over all subtasks, rescale over the connected ones."""
+    """Writes to the next channel, record by record: rebalance over all subtasks, rescale over the connected ones."""
 
     def __init__(self, targets: Sequence[int], send: SendBlock, first: int) -> None:
         super().__init__(targets, send)
@@ -122,14 +122,14 @@ class RoundRobinWriter(Writer):
 
 
 class ShuffleWriter(Writer):
-    """Each record to a channel at random."""
+    """Writes each record to a random channel."""
 
     def process(self, batch: Batch) -> None:
         self._spread(batch, random.choices(range(len(self._buffers)), k=len(batch.values)))
 
 
 class BroadcastWriter(Writer):
-    """Each record to every channel; a block is encoded once."""
+    """Writes each record to every channel; a block is encoded once."""
 
     def __init__(self, targets: Sequence[int], send: SendBlock) -> None:
         def send_to_all(data: bytes) -> None:
@@ -140,11 +140,11 @@ class BroadcastWriter(Writer):
 
 
 class GlobalWriter(Writer):
-    """Every record to subtask 0; the other channels get only control elements."""
+    """Writes every record to subtask 0; the other channels get only control elements."""
 
 
 class CustomWriter(Writer):
-    """Each record to the channel that the user's partitioner names."""
+    """Writes each record to the channel returned by the user's partitioner."""
 
     def __init__(
         self, targets: Sequence[int], send: SendBlock, partitioner: CustomPartitioner, place: tuple[str, int]
@@ -166,17 +166,17 @@ class CustomWriter(Writer):
         for value, target in zip(batch.values, targets):
             if not hasattr(target, "__index__") or target not in allowed:
                 refusal = ValueError(
-                    f"partition_custom: the partitioner gave {target!r} for {value!r}; "
-                    f"it must be an integer from 0 to {count - 1}"
+                    f"partition_custom: the partitioner returned {target!r} for {value!r}; it must return an integer "
+                    f"from 0 to {count - 1}"
                 )
                 raise user_fault(refusal, *self._place, value) from refusal
         self._spread(batch, targets)
 
 
 class Routes:
-    """Key to target subtask, by the key's group; remembers what it has computed, up to a bound.
+    """Maps keys to target subtasks by their key groups, with a bounded cache.
 
-    Once there are more keys than it may remember, every block is computed.
+    Once there are more keys than the cache may hold, every block is computed.
     """
 
     def __init__(self, max_parallelism: int, parallelism: int) -> None:
@@ -186,7 +186,7 @@ class Routes:
         self._overrun = False
 
     def targets(self, keys: list[Any]) -> list[int]:
-        """The target of each key."""
+        """Returns the target of each key."""
         if self._overrun:
             return subtasks(keys, self._max_parallelism, self._parallelism)
         known = self._known
@@ -204,7 +204,7 @@ class Routes:
 
 
 class KeyGroupWriter(Writer):
-    """Each record to the subtask that owns its key's group. The keys travel along."""
+    """Writes each record, with its key, to the subtask that owns its key group."""
 
     keyed = True
 
@@ -255,10 +255,10 @@ class KeyGroupWriter(Writer):
             buffer.cut()
 
     def _route(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], list[int]]:
-        """The keys as they travel, and the target of each."""
+        """Returns the keys as sent, and the target of each."""
         with suppress(Exception):
             return keys, self._routes.targets(keys)
-        # There is a list or a NaN among them, or what cannot be a key: seldom, so that others have no cost of it.
+        # A list, a NaN or an invalid key: rare, so that other keys do not pay for it.
         keys = [canonical_key(key) for key in keys]
         try:
             return keys, self._routes.targets(keys)
@@ -267,7 +267,7 @@ class KeyGroupWriter(Writer):
         raise self._key_fault(keys, values, failed)
 
     def _key_fault(self, keys: list[Any], values: list[Any], error: Exception) -> UserCodeError:
-        """What is wrong with the first bad key: its encoding says it better than a dict, which finds it unhashable."""
+        """Returns the error for the first invalid key: the encoding explains it better than an unhashable type."""
         for key, record in zip(keys, values):
             try:
                 key_bytes(key)
@@ -283,9 +283,9 @@ def make_writer(
     send: SendBlock,
     place: tuple[str, int],
 ) -> Writer:
-    """The writer for a partitioner.
+    """Returns the writer of a partitioner.
 
-    `place` is the name of the sending operator and the index of its subtask, for error messages.
+    `place` is the name of the sending operator and the index of its subtask, for errors.
     """
     writer = _writer(partitioner, targets, max_parallelism, send, place)
     for buffer in writer._buffers:

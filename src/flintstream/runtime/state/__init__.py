@@ -1,1 +1,1 @@
-"""Keyed state of a subtask."""
+"""Keyed state and operator state of a subtask."""

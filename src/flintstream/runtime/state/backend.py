@@ -1,4 +1,4 @@
-"""KeyedStateBackend: where the keyed state of one operator in one subtask lives."""
+"""KeyedStateBackend: the keyed state of one operator in one subtask."""
 
 from __future__ import annotations
 
@@ -16,59 +16,59 @@ from flintstream.runtime.state.ttl import IncrementalCleanup, TimeToLive
 
 _FOREVER = 1 << 62
 ENGINE = "engine"
-"""The kind of a table that an operator itself keeps, not a function."""
+"""The kind of a table of the operator itself, rather than of a user function."""
 
 _KINDS = {f"{kind.capitalize()}StateDescriptor": kind for kind in ("value", "list", "map", "reducing", "aggregating")}
 
 
 @dataclass(frozen=True)
 class StoredKeyedState:
-    """What is known of a keyed state besides its entries."""
+    """The declaration of a stored keyed state."""
 
     kind: str
     serializer: dict[str, Any]
-    """How the values were written: the data of a TypeSerializerSnapshot."""
+    """The data of the TypeSerializerSnapshot with which the values were written."""
     expires: bool
-    """Whether entries have a time to live, and so a time each."""
+    """Whether entries have a time-to-live, and so a timestamp each."""
 
 
 @dataclass(frozen=True)
 class KeyedStateInfo:
-    """What a backend knows of a state besides its entries."""
+    """The declaration of a keyed state of the program."""
 
     name: str
     kind: str
-    """`value`, `list`, `map`, `reducing` or `aggregating`: what a function asked for."""
+    """`value`, `list`, `map`, `reducing` or `aggregating`, as requested by a function."""
     type_info: Any = None
-    """The declared type of what is stored for a key; None for any Python object."""
+    """The declared type of an entry; None for any Python object."""
     time_to_live: TimeToLive | None = None
 
 
 class StateMigrationException(PermanentError):
-    """State of an earlier run does not fit what the program declares now."""
+    """Restored state does not fit the program's declaration."""
 
 
 @dataclass(frozen=True)
 class RestoredState:
-    """What an earlier run has said of a state whose entries were restored."""
+    """The stored declaration of a restored state."""
 
     kind: str
     written: TypeSerializerSnapshot
     expires: bool
 
     def create_serializer(self) -> TypeSerializer[Any]:
-        """The serialiser with which the values were written."""
+        """Returns the serialiser with which the values were written."""
         return self.written.restore_serializer()
 
 
 class NoKey:
-    """Stands for the current key while there is none. It cannot be looked up: using keyed state then is an error."""
+    """The current key while there is none. Using it in a table raises, since keyed state needs a key."""
 
     __slots__ = ("_message",)
 
     def __init__(self, operator: str, reason: str) -> None:
         self._message = (
-            f"operator '{operator}': there is no key at hand, so keyed state and timers cannot be used: {reason}"
+            f"operator '{operator}': there is no current key, so keyed state and timers cannot be used: {reason}"
         )
 
     def __hash__(self) -> NoReturn:
@@ -76,27 +76,27 @@ class NoKey:
 
 
 class KeyedStateBackend(ABC):
-    """Tables from key to what is stored for it, one for each state of the operator.
+    """One table of entries by key for each state of the operator.
 
-    `current_key` is set before each record and each timer; the states that a function holds read and write the entry of
-    that key. A backend stores what it likes how it likes, as long as a `table` behaves like a mapping, and what a table
-    gave may be changed in place until the block at hand is processed. `touch` tells once a block which keys may change:
-    enough for a backend that fetches and writes back in bulk, and for snapshots of what has changed.
+    `current_key` is set before each record and timer; the state objects of a function read and write the entry of that
+    key. A backend is free in how it stores entries, as long as a `table` behaves like a mapping and entries may be
+    modified in place until the current block is processed. `touch` announces once per block which keys may change, so
+    that a backend can fetch and write back in bulk, and take incremental snapshots.
 
-    A key belongs to one of `max_parallelism` key groups. Snapshots are made and restored by key group.
+    A key belongs to one of `max_parallelism` key groups. Snapshots are taken and restored by key group.
     """
 
     cleans_incrementally = True
-    """Whether states with a time to live may look at some keys with each access, to remove what has expired."""
+    """Whether states with a time-to-live may check some keys with each access, to remove expired entries."""
 
     list_view: type[views.ListStateView] = views.ListStateView
     map_view: type[views.MapStateView] = views.MapStateView
     ttl_list_view: type[ttl.TtlListState] = ttl.TtlListState
     ttl_map_view: type[ttl.TtlMapState] = ttl.TtlMapState
-    """The states of functions, for a backend that stores lists and maps in its own way."""
+    """The states of functions, for a backend with its own storage of lists and maps."""
 
     database: str | None = None
-    """The directory of the database in which state lives; None where it lives in memory."""
+    """The directory of the database; None if state is in memory."""
 
     def __init__(
         self, operator: str, max_parallelism: int, clock: Callable[[], int], key_groups: range | None = None
@@ -104,67 +104,67 @@ class KeyedStateBackend(ABC):
         self.operator = operator
         self.max_parallelism = max_parallelism
         self.key_groups = range(max_parallelism) if key_groups is None else key_groups
-        """The groups that this subtask owns."""
+        """The key groups of this subtask."""
         self.clock = clock
         self.states: dict[str, KeyedStateInfo] = {}
         self.restored: dict[str, RestoredState] = {}
-        """States whose entries were restored, and that the program has not asked for yet."""
-        self.no_key = NoKey(operator, "they belong to the key of a record or timer, and none is being processed")
+        """Restored states that the program has not requested yet."""
+        self.no_key = NoKey(operator, "they are scoped to the key of a record or timer, and none is being processed")
         self.current_key: Any = self.no_key
 
     # --- what a backend has to do ---
 
     @abstractmethod
     def table(self, name: str) -> MutableMapping[Any, Any]:
-        """The table of that name, made when missing."""
+        """Returns the table of that name, creating it if needed."""
 
     @abstractmethod
     def touch(self, keys: Collection[Any]) -> None:
-        """Says that what is stored for these keys may be read and changed until the next call: one key for each record."""
+        """Announces that the entries of these keys may be read and changed until the next call: one key per record."""
 
     @abstractmethod
     def clean_with_every_record(self, cleanup: IncrementalCleanup, size: int) -> None:
-        """Lets a clean-up look at `size` keys for each record, as told by `touch`."""
+        """Lets a cleanup check `size` keys for each record announced by `touch`."""
 
     @abstractmethod
     def changed_keys(self) -> set[Any] | None:
-        """The keys touched since `forget_changes`; None while that is not recorded."""
+        """Returns the keys touched since `forget_changes`; None if changes are not tracked."""
 
     @abstractmethod
     def forget_changes(self) -> None:
-        """Starts to record changes anew: what is stored now is safe elsewhere."""
+        """Restarts the tracking of changes: the current state has been stored."""
 
     def checkpoint(self, directory: str) -> Any:
-        """A copy of the database in a local directory that does not exist yet; where there is a `database`."""
+        """Copies the database to a local directory, which must not exist; only if there is a `database`."""
         raise NotImplementedError(f"operator '{self.operator}': this backend has no database")
 
     def restore(self, checkpoints: list[Any]) -> None:
-        """Takes over databases of an earlier run; where there is a `database`."""
+        """Restores databases; only if there is a `database`."""
         raise NotImplementedError(f"operator '{self.operator}': this backend has no database")
 
     def close(self) -> None:
-        """Lets go what the backend holds besides memory; it is not used any more."""
+        """Releases the resources of the backend."""
 
     # --- the states of functions ---
 
     def value_state(self, descriptor: Any) -> Any:
-        """One value a key."""
+        """Returns a state with one value per key."""
         table, live = self._register(descriptor, "value")
         default = getattr(descriptor, "default_value", None)
         return views.value_view(self, table, default) if live is None else ttl.TtlValueState(self, table, live, default)
 
     def list_state(self, descriptor: Any) -> Any:
-        """A list a key."""
+        """Returns a state with a list per key."""
         table, live = self._register(descriptor, "list")
         return self.list_view(self, table) if live is None else self.ttl_list_view(self, table, live)
 
     def map_state(self, descriptor: Any) -> Any:
-        """A map a key."""
+        """Returns a state with a map per key."""
         table, live = self._register(descriptor, "map")
         return self.map_view(self, table) if live is None else self.ttl_map_view(self, table, live)
 
     def reducing_state(self, descriptor: Any) -> Any:
-        """One value a key, reduced from all values added."""
+        """Returns a state with one value per key, reduced from all values added."""
         table, live = self._register(descriptor, "reducing")
         reduce = descriptor.get_reduce_function().reduce
         if live is None:
@@ -172,7 +172,7 @@ class KeyedStateBackend(ABC):
         return ttl.TtlReducingState(self, table, live, reduce)
 
     def aggregating_state(self, descriptor: Any) -> Any:
-        """One accumulator a key, aggregated from all values added."""
+        """Returns a state with one accumulator per key, aggregated from all values added."""
         table, live = self._register(descriptor, "aggregating")
         function = descriptor.get_agg_function()
         if live is None:
@@ -180,7 +180,7 @@ class KeyedStateBackend(ABC):
         return ttl.TtlAggregatingState(self, table, live, function)
 
     def state_of(self, descriptor: Any) -> Any:
-        """The state that a descriptor describes, whatever its kind."""
+        """Returns the state of a descriptor of any kind."""
         kind = _kind_of(descriptor)
         makers = {
             "value": self.value_state,
@@ -194,7 +194,7 @@ class KeyedStateBackend(ABC):
         return makers[kind](descriptor)
 
     def engine_table(self, name: str) -> MutableMapping[Any, Any]:
-        """A table that the operator keeps for itself. Its name must be one that no function would choose."""
+        """Returns a table of the operator itself. Its name must be one that no function would choose."""
         self.restored.pop(name, None)
         self.states.setdefault(name, KeyedStateInfo(name, ENGINE))
         return self.table(name)
@@ -202,34 +202,37 @@ class KeyedStateBackend(ABC):
     def _register(self, descriptor: Any, kind: str) -> tuple[MutableMapping[Any, Any], TimeToLive | None]:
         described = _kind_of(descriptor)
         if described not in (None, kind):
-            raise TypeError(f"operator '{self.operator}': a {kind} state was asked for with {descriptor!r}")
+            raise TypeError(f"operator '{self.operator}': a {kind} state was requested with {descriptor!r}")
         name = descriptor.name
         live = TimeToLive.of(getattr(descriptor, "_ttl_config", None))
         known = self.states.get(name)
         if known is not None and known.kind != kind:
             raise ValueError(
-                f"operator '{self.operator}': state {name!r} is a {known.kind} state already, and cannot be a {kind} "
-                "state too: give it another name"
+                f"operator '{self.operator}': state {name!r} is already a {known.kind} state, and cannot be a {kind} "
+                "state too: use another name"
             )
         if known is not None and (known.time_to_live is None) != (live is None):
             raise ValueError(
-                f"operator '{self.operator}': state {name!r} is described twice, once with a time to live and once without"
+                f"operator '{self.operator}': state {name!r} is declared twice, once with a time-to-live and once "
+                "without"
             )
         info = self.states[name] = KeyedStateInfo(name, kind, getattr(descriptor, "type_info", None), live)
         self._take_over(info)
         return self.table(name), live
 
     def _take_over(self, info: KeyedStateInfo) -> None:
-        """Makes restored entries fit what the program declares now, or says why they do not."""
+        """Migrates restored entries to the program's declaration; raises if they do not fit."""
         before = self.restored.pop(info.name, None)
         if before is None:
             return
         place = f"operator '{self.operator}': state {info.name!r}"
         if before.kind != info.kind:
-            raise StateMigrationException(f"{place} was a {before.kind} state, and is a {info.kind} state now")
+            raise StateMigrationException(
+                f"{place} was a {before.kind} state, and is declared as a {info.kind} state now"
+            )
         if before.expires != (info.time_to_live is not None):
             was, now = ("with", "without") if before.expires else ("without", "with")
-            raise StateMigrationException(f"{place} was stored {was} a time to live, and is declared {now} one")
+            raise StateMigrationException(f"{place} was stored {was} a time-to-live, and is declared {now} one")
         if info.type_info is None:
             return
         compatibility = before.written.resolve_schema_compatibility(info.type_info.create_serializer())
@@ -246,21 +249,21 @@ class KeyedStateBackend(ABC):
         else:
             plain, times = ttl.without_times(info.kind, values)
             table.update(zip(keys, ttl.with_times(info.kind, compatibility.migrate(plain), times)))
-        # A snapshot before this one has them as they were.
+        # The base of the next delta has the entries in their old form.
         self.touch(keys)
 
     # --- by key ---
 
     def keys(self, name: str) -> list[Any]:
-        """The keys for which something is stored under a name."""
+        """Returns the keys with an entry under a name."""
         return list(self.table(name))
 
     def key_chunks(self, name: str) -> Iterator[list[Any]]:
-        """The keys for which something is stored under a name, as many at a time as the backend likes."""
+        """Yields the keys with an entry under a name, in chunks of any size."""
         yield self.keys(name)
 
     def apply_to_all_keys(self, descriptor: Any, function: Callable[[Any, Any], Any]) -> None:
-        """Calls `function(key, state)` for each key that has something stored, with that key set."""
+        """Calls `function(key, state)` for each key with an entry, with that key set."""
         state = self.state_of(descriptor)
         before = self.current_key
         table = self.table(descriptor.name)
@@ -268,7 +271,7 @@ class KeyedStateBackend(ABC):
             for keys in self.key_chunks(descriptor.name):
                 self.touch(keys)
                 for key in keys:
-                    # What has expired may be removed meanwhile.
+                    # Expired entries may be removed in the meantime.
                     if key in table:
                         self.current_key = key
                         function(key, state)
@@ -276,7 +279,9 @@ class KeyedStateBackend(ABC):
             self.current_key = before
 
     def by_key_group(self, name: str, keys: Iterable[Any] | None = None) -> dict[int, dict[Any, Any]]:
-        """What is stored under a name, by key group: for all keys, or for those of the given ones that have something."""
+        """Returns the entries under a name by key group: for all keys, or for those of the given ones that have an
+        entry.
+        """
         table = self.table(name)
         groups: dict[int, dict[Any, Any]] = {}
         stored = self.keys(name) if keys is None else [key for key in keys if key in table]
@@ -287,16 +292,16 @@ class KeyedStateBackend(ABC):
         return groups
 
     def groups(self) -> Iterator[tuple[int, dict[str, dict[Any, Any]]]]:
-        """Each key group that has something stored, and what: by the name of the state, then by key.
+        """Yields each non-empty key group with its entries, by state name and then by key.
 
-        A backend whose state is larger than memory holds one group at a time.
+        A backend for state larger than memory holds one group at a time.
         """
         stored = {info.name: self.by_key_group(info.name) for info, _ in self.entries()}
         for group in sorted(set().union(*stored.values())):
             yield group, {name: groups[group] for name, groups in stored.items() if group in groups}
 
     def entries(self) -> Iterator[tuple[KeyedStateInfo, MutableMapping[Any, Any]]]:
-        """All states with their tables, also those of an earlier run that nobody has asked for yet."""
+        """Returns all states with their tables, including restored ones not requested yet."""
         for name, info in self.states.items():
             yield info, self.table(name)
         for name, before in self.restored.items():
@@ -305,6 +310,6 @@ class KeyedStateBackend(ABC):
 
 
 def _kind_of(descriptor: Any) -> str | None:
-    """What a descriptor describes, by its class or the one it is derived from; the classes are in a layer above."""
+    """Returns the kind of a descriptor, by its class or a base class; the classes are in a higher layer."""
     names = (base.__name__ for base in type(descriptor).__mro__)
     return next((_KINDS[name] for name in names if name in _KINDS), None)

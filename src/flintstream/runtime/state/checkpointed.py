@@ -1,4 +1,4 @@
-"""What a function implements that keeps state which belongs to no key, or wants to know of checkpoints."""
+"""Interfaces of functions with operator state, or with callbacks for checkpoints."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ if TYPE_CHECKING:
 
 
 class FunctionInitializationContext:
-    """Given to `initialize_state`: where a function gets its state from."""
+    """Passed to `initialize_state`: provides the function's state."""
 
     def __init__(self, operator_state: OperatorStateBackend, runtime_context: RuntimeContext) -> None:
         self.operator_state = operator_state
         self._runtime_context = runtime_context
 
     def is_restored(self) -> bool:
-        """Whether there is state of an earlier run."""
+        """Returns whether state is being restored."""
         return self.operator_state.is_restored
 
     def get_operator_state_store(self) -> OperatorStateStore:
-        """For state that belongs to the subtask: lists and broadcast maps."""
+        """Returns the store of operator state: lists and broadcast maps."""
         return cast("OperatorStateStore", self.operator_state)
 
     def get_keyed_state_store(self) -> RuntimeContext:
-        """For state that belongs to keys, on a keyed stream."""
+        """Returns the store of keyed state, on a keyed stream."""
         return self._runtime_context
 
 
 class FunctionSnapshotContext:
-    """Given to `snapshot_state`: which checkpoint is being taken."""
+    """Passed to `snapshot_state`: describes the checkpoint."""
 
     def __init__(self, checkpoint_id: int, checkpoint_timestamp: int) -> None:
         self._checkpoint_id = checkpoint_id
         self._checkpoint_timestamp = checkpoint_timestamp
 
     def get_checkpoint_id(self) -> int:
-        """The checkpoint's number; numbers only grow."""
+        """Returns the checkpoint's number; numbers only grow."""
         return self._checkpoint_id
 
     def get_checkpoint_timestamp(self) -> int:
-        """When it was started, in milliseconds since 1970."""
+        """Returns when it was triggered, in milliseconds since 1970."""
         return self._checkpoint_timestamp
 
 
 class CheckpointedFunction(ABC):
-    """A function with state of its subtask: `initialize_state` before `open`, `snapshot_state` at each checkpoint.
+    """A function with operator state: `initialize_state` is called before `open`, `snapshot_state` at each checkpoint.
 
     Example::
 
@@ -70,15 +70,15 @@ class CheckpointedFunction(ABC):
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Called once in each subtask before `open`: get the states, and take over what they hold."""
+        """Called once per subtask before `open`: get the states, and restore their contents."""
 
     @abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Called at each checkpoint: put into the states what has to survive."""
+        """Called at each checkpoint: update the states with everything to store."""
 
 
 class ListCheckpointed(ABC):
-    """A function with a list as its state: given out at each checkpoint, handed back after a restore.
+    """A function whose state is a list: returned at each checkpoint, passed back after a restore.
 
     Example::
 
@@ -99,7 +99,7 @@ class ListCheckpointed(ABC):
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> list[Any]:
-        """The elements to store; when the parallelism changes they are dealt out anew."""
+        """Returns the elements to store; on rescaling they are redistributed."""
 
     @abstractmethod
     def restore_state(self, state: list[Any]) -> None:
@@ -107,12 +107,12 @@ class ListCheckpointed(ABC):
 
 
 class CheckpointListener(ABC):
-    """A function that wants to know what became of a checkpoint."""
+    """A function that is notified of the outcome of checkpoints."""
 
     @abstractmethod
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """The checkpoint, and so every earlier one, is safe."""
+        """Called when the checkpoint, and so every earlier one, is complete."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint was given up; a later one will contain what it would have."""
+        """Called when the checkpoint was aborted; a later one will include its changes."""
         return

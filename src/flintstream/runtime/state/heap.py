@@ -1,4 +1,4 @@
-"""The heap backend: live Python objects in dicts. Fast, and as large as memory."""
+"""The heap backend: Python objects in dicts. Fast, and limited by memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from flintstream.runtime.state.ttl import IncrementalCleanup
 
 
 class HeapKeyedStateBackend(KeyedStateBackend):
-    """Keyed state as one dict for each state.
+    """Keyed state as one dict per state.
 
-    Key groups are worked out when a snapshot needs them: a record then costs one look-up in one dict.
+    Key groups are computed only for snapshots, so a record costs one look-up in one dict.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
             cleanup.run(size * len(keys), self.clock())
 
     def clean_with_every_record(self, cleanup: IncrementalCleanup, size: int) -> None:
-        # A function may ask for a state again and again.
+        # A function may request a state repeatedly.
         if all(known.table is not cleanup.table for known, _ in self._cleanups):
             self._cleanups.append((cleanup, size))
 

@@ -1,7 +1,7 @@
-"""OperatorStateBackend: state of one operator in one subtask that belongs to no key.
+"""OperatorStateBackend: the operator state of one operator in one subtask, which is not scoped to a key.
 
-List state is dealt out evenly when the parallelism changes, union list state is given as a whole to every subtask, broadcast
-state is a map that is the same in all of them.
+On rescaling, list state is redistributed evenly, and union list state goes to every subtask as a whole; broadcast state
+is a map that is the same in all subtasks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SPLIT, UNION, BROADCAST = "split", "union", "broadcast"
 
 @dataclass(frozen=True)
 class ListDescriptor:
-    """Describes a list state of the engine's own, of any Python objects."""
+    """Describes a list state of the engine, of any Python objects."""
 
     name: str
     type_info: Any = None
@@ -25,7 +25,7 @@ class ListDescriptor:
 
 @dataclass(frozen=True)
 class OperatorStateSnapshot:
-    """The operator state of one subtask: by name, how it is dealt out, its declared type and its content."""
+    """The operator state of one subtask by name: redistribution mode, declared type and content."""
 
     states: dict[str, tuple[str, Any, Any]] = field(default_factory=dict)
 
@@ -37,7 +37,7 @@ class OperatorListState:
         self._elements = list(elements)
 
     def get(self) -> Iterator[Any]:
-        """An iterator over the elements, as they are now."""
+        """Returns an iterator over a copy of the elements."""
         return iter(list(self._elements))
 
     def __iter__(self) -> Iterator[Any]:
@@ -56,46 +56,46 @@ class OperatorListState:
         self._elements = list(values)
 
     def clear(self) -> None:
-        """Forgets all elements."""
+        """Clears the list."""
         self._elements = []
 
 
 class BroadcastStateView(MapMethods):
-    """A broadcast state where it may be written: on the broadcast side."""
+    """A writable broadcast state, on the broadcast side."""
 
     def __init__(self, entries: dict[Any, Any]) -> None:
         self._entries = entries
 
     def get(self, key: Any) -> Any:
-        """The value under a map key, or None."""
+        """Returns the value of a map key, or None."""
         return self._entries.get(key)
 
     def contains(self, key: Any) -> bool:
-        """Whether the map key is there."""
+        """Returns whether the map key exists."""
         return key in self._entries
 
     def items(self) -> Iterable[tuple[Any, Any]]:
-        """The entries, as they are now."""
+        """Returns a copy of the entries."""
         return list(self._entries.items())
 
     def keys(self) -> Iterable[Any]:
-        """The map keys, as they are now."""
+        """Returns a copy of the map keys."""
         return list(self._entries)
 
     def values(self) -> Iterable[Any]:
-        """The values, as they are now."""
+        """Returns a copy of the values."""
         return list(self._entries.values())
 
     def is_empty(self) -> bool:
-        """Whether there is no entry."""
+        """Returns whether there are no entries."""
         return not self._entries
 
     def put(self, key: Any, value: Any) -> None:
-        """Sets the value under a map key."""
+        """Sets the value of a map key."""
         self._entries[key] = value
 
     def put_all(self, dict_value: Any) -> None:
-        """Sets many: from a dict, or from pairs of key and value."""
+        """Sets several values, from a dict or from pairs of key and value."""
         self._entries.update(dict_value)
 
     def remove(self, key: Any) -> None:
@@ -103,12 +103,12 @@ class BroadcastStateView(MapMethods):
         self._entries.pop(key, None)
 
     def clear(self) -> None:
-        """Forgets all entries."""
+        """Clears all entries."""
         self._entries.clear()
 
 
 class ReadOnlyBroadcastStateView(BroadcastStateView):
-    """A broadcast state where it may only be read: on the other side, whose records differ from subtask to subtask."""
+    """A read-only broadcast state, on the other side, whose records differ between subtasks."""
 
     def __init__(self, entries: dict[Any, Any], operator: str, name: str) -> None:
         super().__init__(entries)
@@ -133,13 +133,14 @@ class ReadOnlyBroadcastStateView(BroadcastStateView):
     def _refuse(self, call: str) -> NoReturn:
         operator, name = self._place
         raise RuntimeError(
-            f"operator '{operator}': {call}(): broadcast state {name!r} is read-only here, since it must stay the same in "
+            f"operator '{operator}': {call}(): broadcast state {name!r} is read-only here, since it must stay the "
+            "same in "
             "every subtask: write it in process_broadcast_element()"
         )
 
 
 class OperatorStateBackend:
-    """The states of an operator in a subtask that belong to no key."""
+    """The operator state of an operator in a subtask."""
 
     def __init__(self, operator: str) -> None:
         self._operator = operator
@@ -147,32 +148,32 @@ class OperatorStateBackend:
         self._lists: dict[str, tuple[str, Any, OperatorListState]] = {}
         self._broadcast: dict[str, tuple[Any, dict[Any, Any]]] = {}
         self.is_restored = False
-        """Whether there was an earlier run whose state this one has taken over."""
+        """Whether state was restored."""
 
     # --- OperatorStateStore ---
 
     def get_list_state(self, state_descriptor: Any) -> OperatorListState:
-        """A list of this subtask; dealt out evenly when the parallelism changes."""
+        """Returns a list of this subtask; on rescaling its elements are redistributed evenly."""
         return self._list(state_descriptor, SPLIT)
 
     def get_union_list_state(self, state_descriptor: Any) -> OperatorListState:
-        """A list of this subtask; after a restore every subtask gets the lists of all."""
+        """Returns a list of this subtask; after a restore every subtask has the elements of all."""
         return self._list(state_descriptor, UNION)
 
     def get_broadcast_state(self, state_descriptor: Any) -> BroadcastStateView:
-        """A map that is the same in every subtask."""
+        """Returns a map that is the same in every subtask."""
         return BroadcastStateView(self.broadcast_entries(state_descriptor))
 
     def get_registered_state_names(self) -> set[str]:
-        """The names of the list states."""
+        """Returns the names of the list states."""
         return set(self._lists)
 
     def get_registered_broadcast_state_names(self) -> set[str]:
-        """The names of the broadcast states."""
+        """Returns the names of the broadcast states."""
         return set(self._broadcast)
 
     def broadcast_entries(self, descriptor: Any) -> dict[Any, Any]:
-        """The live entries of a broadcast state, which is made when missing."""
+        """Returns the live entries of a broadcast state, creating it if needed."""
         known = self._broadcast.get(descriptor.name)
         if known is None:
             self._check_free(descriptor.name, BROADCAST)
@@ -194,29 +195,29 @@ class OperatorStateBackend:
         before = self._lists[name][0] if name in self._lists else BROADCAST if name in self._broadcast else None
         if before is not None and before != mode:
             raise ValueError(
-                f"operator '{self._operator}': state {name!r} is a {before} state already, and cannot be a {mode} state "
-                "too: give it another name"
+                f"operator '{self._operator}': state {name!r} is already a {before} state, and cannot be a {mode} "
+                "state too: use another name"
             )
 
     def _taken_over(self, name: str, mode: str) -> Any:
         before, content = self._restored.pop(name, (mode, None))
         if before != mode:
             raise ValueError(
-                f"operator '{self._operator}': state {name!r} was a {before} state when it was stored, and is asked for as "
-                f"a {mode} state"
+                f"operator '{self._operator}': state {name!r} was stored as a {before} state, and is requested as a "
+                f"{mode} state"
             )
         return content
 
     # --- snapshots ---
 
     def snapshot(self) -> OperatorStateSnapshot:
-        """All states, with copies of their lists and maps."""
+        """Returns all states, with copies of their lists and maps."""
         lists = {name: (mode, kind, list(state)) for name, (mode, kind, state) in self._lists.items()}
         maps = {name: (BROADCAST, kind, dict(entries)) for name, (kind, entries) in self._broadcast.items()}
         left = {name: (mode, None, content) for name, (mode, content) in self._restored.items()}
         return OperatorStateSnapshot({**left, **lists, **maps})
 
     def restore(self, snapshot: OperatorStateSnapshot) -> None:
-        """Takes over what an earlier run has left for this subtask; functions get it when they ask for it."""
+        """Restores the state of this subtask; functions get it when they request it."""
         self._restored = {name: (mode, content) for name, (mode, _, content) in snapshot.states.items()}
         self.is_restored = True

@@ -1,7 +1,7 @@
-"""Time to live: keyed states whose entries expire when they are not used for a while.
+"""Time-to-live: keyed states whose entries expire when not used for some time.
 
-An entry is stored together with the time it was last written (or read, if that counts): `(value, time)` for a value, one
-such pair an element of a list, one an entry of a map. Times are those of the slot's clock.
+An entry is stored with the time of its last write (or read, if that counts): `(value, time)` for a value, one such pair
+per element of a list or entry of a map. Times are those of the slot's clock.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ Stamped = tuple[Any, int]
 
 @dataclass(frozen=True)
 class TimeToLive:
-    """A `StateTtlConfig`, as the runtime needs it."""
+    """The runtime form of a `StateTtlConfig`."""
 
     millis: int
     refreshed_by_reading: bool = False
     shows_expired: bool = False
-    """Whether an expired entry that is still there is given once more."""
+    """Whether an expired entry that still exists is returned."""
     cleanup_size: int = 0
-    """How many entries are looked at with each access; 0 for none."""
+    """The number of entries checked with each access; 0 for none."""
     cleanup_every_record: bool = False
     cleanup_in_snapshot: bool = False
     cleanup_in_compaction: bool = False
-    """Whether a backend on disk removes what has expired as it goes."""
+    """Whether a backend on disk removes expired entries in the background."""
 
     @staticmethod
     def of(config: Any) -> TimeToLive | None:
-        """From a `StateTtlConfig`; None for None and for one that is disabled."""
+        """Creates it from a `StateTtlConfig`; None for None or a disabled one."""
         if config is None or not config.is_enabled():
             return None
         strategies = config.get_cleanup_strategies()
@@ -54,7 +54,7 @@ class TimeToLive:
         )
 
     def unexpired(self, kind: str, entry: Any, now: int) -> Any:
-        """What is left of the entry of a key at a time; None if nothing is."""
+        """Returns the unexpired part of a key's entry at a time; None if nothing is left."""
         oldest = now - self.millis
         if kind == "list":
             return [stamped for stamped in entry if stamped[1] > oldest] or None
@@ -64,7 +64,7 @@ class TimeToLive:
 
 
 def without_times(kind: str, entries: list[Any]) -> tuple[list[Any], list[Any]]:
-    """The values of entries, and their times, apart."""
+    """Separates the values of entries from their times."""
     if kind == "list":
         return [[value for value, _ in entry] for entry in entries], [[time for _, time in entry] for entry in entries]
     if kind == "map":
@@ -74,7 +74,7 @@ def without_times(kind: str, entries: list[Any]) -> tuple[list[Any], list[Any]]:
 
 
 def with_times(kind: str, values: list[Any], times: list[Any]) -> list[Any]:
-    """The reverse of `without_times`."""
+    """The inverse of `without_times`."""
     if kind == "list":
         return [list(zip(value, stamps)) for value, stamps in zip(values, times)]
     if kind == "map":
@@ -83,7 +83,7 @@ def with_times(kind: str, values: list[Any], times: list[Any]) -> list[Any]:
 
 
 class IncrementalCleanup:
-    """Goes through a table a few keys at a time, again and again, and removes what has expired."""
+    """Scans a table a few keys at a time, repeatedly, and removes expired entries."""
 
     def __init__(self, table: Table, kind: str, live: TimeToLive) -> None:
         self.table = table
@@ -93,7 +93,7 @@ class IncrementalCleanup:
         self._ahead: Iterator[Any] = iter(())
 
     def run(self, keys: int, now: int) -> None:
-        """Looks at that many keys; begins anew behind the last one."""
+        """Checks a number of keys, continuing after the last one."""
         table = self.table
         oldest = now - self._live.millis
         for key in islice(self._ahead, keys):
@@ -119,7 +119,7 @@ class IncrementalCleanup:
 
 
 class TtlState:
-    """What the states with a time to live share."""
+    """Base class of the states with a time-to-live."""
 
     kind = "value"
 
@@ -134,21 +134,21 @@ class TtlState:
             backend.clean_with_every_record(self._cleanup, live.cleanup_size)
 
     def clear(self) -> None:
-        """Forgets the entry of the current key."""
+        """Clears the entry of the current key."""
         self._now()
         key = self._backend.current_key
         if key in self._table:
             del self._table[key]
 
     def _now(self) -> int:
-        """The time of an access, at which also some other keys are looked at."""
+        """Returns the time of an access, and checks some other keys at this time."""
         now = self._clock()
         if self._cleanup is not None:
             self._cleanup.run(self._live.cleanup_size, now)
         return now
 
     def _read(self, table: Any, key: Any, now: int) -> Stamped | None:
-        """A stamped value that may be seen, with all that reading does to it."""
+        """Returns a visible value, with the side effects of reading it."""
         stamped: Stamped | None = table.get(key)
         if stamped is None:
             return None
@@ -160,7 +160,7 @@ class TtlState:
         return stamped
 
     def _unexpired(self, now: int) -> Any:
-        """What may go into the next value of the current key; None if nothing is there or it has expired."""
+        """Returns the unexpired value of the current key, to update it; None if there is none."""
         stamped: Stamped | None = self._table.get(self._backend.current_key)
         return None if stamped is None or stamped[1] + self._live.millis <= now else stamped
 
@@ -173,7 +173,7 @@ class TtlValueState(TtlState):
         self._default = default
 
     def value(self) -> Any:
-        """The value, or the default."""
+        """Returns the value, or the default."""
         stamped = self._read(self._table, self._backend.current_key, self._now())
         return copy.deepcopy(self._default) if stamped is None else stamped[0]
 
@@ -186,12 +186,12 @@ class TtlValueState(TtlState):
 
 
 class TtlListState(TtlState):
-    """A list for the current key whose elements expire one by one."""
+    """A list for the current key whose elements expire individually."""
 
     kind = "list"
 
     def get(self) -> Iterator[Any]:
-        """An iterator over the elements."""
+        """Returns an iterator over the elements."""
         now = self._now()
         key = self._backend.current_key
         elements: list[Stamped] = self._table.get(key, [])
@@ -235,21 +235,21 @@ class TtlListState(TtlState):
 
 
 class TtlMapState(TtlState, MapMethods):
-    """A map for the current key whose entries expire one by one."""
+    """A map for the current key whose entries expire individually."""
 
     kind = "map"
 
     def get(self, key: Any) -> Any:
-        """The value under a map key, or None."""
+        """Returns the value of a map key, or None."""
         stamped = self._entry(key)
         return None if stamped is None else stamped[0]
 
     def put(self, key: Any, value: Any) -> None:
-        """Sets the value under a map key."""
+        """Sets the value of a map key."""
         self.put_all({key: value})
 
     def put_all(self, dict_value: Any) -> None:
-        """Sets many: from a dict, or from pairs of key and value."""
+        """Sets several values, from a dict or from pairs of key and value."""
         now = self._now()
         added = {key: (value, now) for key, value in dict(dict_value).items()}
         entries = self._table.get(self._backend.current_key)
@@ -267,11 +267,11 @@ class TtlMapState(TtlState, MapMethods):
             self._drop_if_empty(entries)
 
     def contains(self, key: Any) -> bool:
-        """Whether the map key is there."""
+        """Returns whether the map key exists."""
         return self._entry(key) is not None
 
     def items(self) -> Iterable[tuple[Any, Any]]:
-        """The entries, as they are now."""
+        """Returns a copy of the entries."""
         now = self._now()
         entries = self._table.get(self._backend.current_key, {})
         seen = [(key, self._read(entries, key, now)) for key in list(entries)]
@@ -279,15 +279,15 @@ class TtlMapState(TtlState, MapMethods):
         return [(key, stamped[0]) for key, stamped in seen if stamped is not None]
 
     def keys(self) -> Iterable[Any]:
-        """The map keys, as they are now."""
+        """Returns a copy of the map keys."""
         return [key for key, _ in self.items()]
 
     def values(self) -> Iterable[Any]:
-        """The values, as they are now."""
+        """Returns a copy of the values."""
         return [value for _, value in self.items()]
 
     def is_empty(self) -> bool:
-        """Whether there is no entry that may be seen."""
+        """Returns whether there are no visible entries."""
         entries = self._table.get(self._backend.current_key)
         if entries is None or self._live.shows_expired:
             return not entries
@@ -308,38 +308,38 @@ class TtlMapState(TtlState, MapMethods):
 
 
 class TtlReducingState(TtlState):
-    """One value for the current key, reduced from all that were added and have not expired."""
+    """One value for the current key, reduced from all unexpired values added."""
 
     def __init__(self, backend: KeyedStateBackend, table: Table, live: TimeToLive, reduce: Any) -> None:
         super().__init__(backend, table, live)
         self._reduce = reduce
 
     def get(self) -> Any:
-        """The value, or None."""
+        """Returns the value, or None."""
         stamped = self._read(self._table, self._backend.current_key, self._now())
         return None if stamped is None else stamped[0]
 
     def add(self, value: Any) -> None:
-        """Reduces a value in."""
+        """Adds a value."""
         now = self._now()
         before = self._unexpired(now)
         self._table[self._backend.current_key] = (value if before is None else self._reduce(before[0], value), now)
 
 
 class TtlAggregatingState(TtlState):
-    """One accumulator for the current key, aggregated from all values added that have not expired."""
+    """One accumulator for the current key, aggregated from all unexpired values added."""
 
     def __init__(self, backend: KeyedStateBackend, table: Table, live: TimeToLive, function: Any) -> None:
         super().__init__(backend, table, live)
         self._function = function
 
     def get(self) -> Any:
-        """The result, or None."""
+        """Returns the result, or None."""
         stamped = self._read(self._table, self._backend.current_key, self._now())
         return None if stamped is None else self._function.get_result(stamped[0])
 
     def add(self, value: Any) -> None:
-        """Adds a value to the accumulator; None clears it."""
+        """Adds a value; an accumulator of None clears the state."""
         if value is None:
             self.clear()
             return

@@ -1,4 +1,4 @@
-"""Keyed states as a function holds them: each reads and writes the entry of the current key in a table."""
+"""Keyed states as used by functions: each accesses the entry of the current key in a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MISSING: Any = object()
 
 
 class StateView:
-    """A state as a function holds it: the entry of the current key in a table."""
+    """A keyed state: the entry of the current key in a table."""
 
     __slots__ = ("_backend", "_table")
 
@@ -25,9 +25,9 @@ class StateView:
         self._table = table
 
     def clear(self) -> None:
-        """Forgets the entry of the current key."""
+        """Clears the entry of the current key."""
         key = self._backend.current_key
-        # Not `pop`, which does not look at the key where the table is empty: without a key this is to be refused.
+        # Not `pop`, which does not hash the key if the table is empty: without a current key this must raise.
         if key in self._table:
             del self._table[key]
 
@@ -42,7 +42,7 @@ class ValueStateView(StateView):
         self._default = default
 
     def value(self) -> Any:
-        """The value, or the default (None unless set)."""
+        """Returns the value, or the default (None unless set)."""
         return self._table.get(self._backend.current_key, self._default)
 
     def update(self, value: Any) -> None:
@@ -54,7 +54,7 @@ class ValueStateView(StateView):
 
 
 class CopiedDefaultValueStateView(ValueStateView):
-    """A value whose default can be changed in place: each read of it gives a copy."""
+    """A value with a mutable default: each read of the default returns a copy."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ class ListStateView(StateView):
     __slots__ = ()
 
     def get(self) -> Iterator[Any]:
-        """An iterator over the elements, as they are now."""
+        """Returns an iterator over a copy of the elements."""
         return iter(list(self._table.get(self._backend.current_key, ())))
 
     def __iter__(self) -> Iterator[Any]:
@@ -102,7 +102,7 @@ class ListStateView(StateView):
 
 
 class MapMethods:
-    """What a map state offers as a Python mapping, on top of its own methods."""
+    """The Python mapping interface of a map state."""
 
     __slots__ = ()
 
@@ -131,12 +131,12 @@ class MapStateView(StateView, MapMethods):
         return self._table.get(self._backend.current_key) or {}
 
     def get(self, key: Any) -> Any:
-        """The value under a map key, or None."""
+        """Returns the value of a map key, or None."""
         entries = self._table.get(self._backend.current_key)
         return None if entries is None else entries.get(key)
 
     def put(self, key: Any, value: Any) -> None:
-        """Sets the value under a map key."""
+        """Sets the value of a map key."""
         entries = self._table.get(self._backend.current_key)
         if entries is None:
             self._table[self._backend.current_key] = {key: value}
@@ -144,7 +144,7 @@ class MapStateView(StateView, MapMethods):
             entries[key] = value
 
     def put_all(self, dict_value: Any) -> None:
-        """Sets many: from a dict, or from pairs of key and value."""
+        """Sets several values, from a dict or from pairs of key and value."""
         for key, value in dict(dict_value).items():
             self.put(key, value)
 
@@ -157,29 +157,29 @@ class MapStateView(StateView, MapMethods):
                 self.clear()
 
     def contains(self, key: Any) -> bool:
-        """Whether the map key is there."""
+        """Returns whether the map key exists."""
         entries = self._table.get(self._backend.current_key)
         return entries is not None and key in entries
 
     def items(self) -> Iterable[tuple[Any, Any]]:
-        """The entries, as they are now."""
+        """Returns a copy of the entries."""
         return list(self._map().items())
 
     def keys(self) -> Iterable[Any]:
-        """The map keys, as they are now."""
+        """Returns a copy of the map keys."""
         return list(self._map())
 
     def values(self) -> Iterable[Any]:
-        """The values, as they are now."""
+        """Returns a copy of the values."""
         return list(self._map().values())
 
     def is_empty(self) -> bool:
-        """Whether there is no entry."""
+        """Returns whether there are no entries."""
         return not self._map()
 
 
 class ReducingStateView(StateView):
-    """One value for the current key, reduced from all that were added."""
+    """One value for the current key, reduced from all values added."""
 
     __slots__ = ("_reduce",)
 
@@ -188,11 +188,11 @@ class ReducingStateView(StateView):
         self._reduce = reduce
 
     def get(self) -> Any:
-        """The value, or None before the first."""
+        """Returns the value; None if nothing was added."""
         return self._table.get(self._backend.current_key)
 
     def add(self, value: Any) -> None:
-        """Reduces a value in."""
+        """Adds a value."""
         previous = self._table.get(self._backend.current_key, _MISSING)
         self._table[self._backend.current_key] = value if previous is _MISSING else self._reduce(previous, value)
 
@@ -207,12 +207,12 @@ class AggregatingStateView(StateView):
         self._function = function
 
     def get(self) -> Any:
-        """The result, or None before the first value."""
+        """Returns the result; None if nothing was added."""
         accumulator = self._table.get(self._backend.current_key, _MISSING)
         return None if accumulator is _MISSING else self._function.get_result(accumulator)
 
     def add(self, value: Any) -> None:
-        """Adds a value to the accumulator; None clears it."""
+        """Adds a value; an accumulator of None clears the state."""
         if value is None:
             self.clear()
             return
@@ -223,6 +223,6 @@ class AggregatingStateView(StateView):
 
 
 def value_view(backend: KeyedStateBackend, table: Table, default: Any) -> ValueStateView:
-    """A value state; a default that can be changed in place is copied for each key that reads it."""
+    """Returns a value state; a mutable default is copied for each key that reads it."""
     kind = ValueStateView if default is None or is_plain(default) else CopiedDefaultValueStateView
     return kind(backend, table, default)

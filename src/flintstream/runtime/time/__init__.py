@@ -1,1 +1,1 @@
-"""Time inside a subtask: watermarks of channels, timers."""
+"""Time inside a subtask: watermarks and timers."""

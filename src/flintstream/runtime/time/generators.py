@@ -1,4 +1,4 @@
-"""Timestamps and watermarks, made from a WatermarkStrategy for one split or one subtask."""
+"""Applies a WatermarkStrategy to the records of one split or subtask."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _WatermarkOutput(WatermarkOutput):
-    """Takes what a generator emits; keeps the greatest."""
+    """Receives a generator's output; keeps the greatest watermark."""
 
     __slots__ = ("emitted", "idle")
 
@@ -25,22 +25,22 @@ class _WatermarkOutput(WatermarkOutput):
         self.idle = False
 
     def emit_watermark(self, timestamp: Any) -> None:
-        """Takes a watermark: a number of milliseconds, or an object with `timestamp`."""
+        """Receives a watermark: a number of milliseconds, or an object with `timestamp`."""
         value = int(getattr(timestamp, "timestamp", timestamp))
         self.idle = False
         if self.emitted is None or value > self.emitted:
             self.emitted = value
 
     def mark_idle(self) -> None:
-        """The generator says that others need not wait."""
+        """Marks the generator as idle."""
         self.idle = True
 
     def mark_active(self) -> None:
-        """The generator says that others must wait again."""
+        """Marks the generator as active."""
         self.idle = False
 
     def take(self) -> int | None:
-        """What was emitted since the last call."""
+        """Returns the watermark emitted since the last call."""
         emitted, self.emitted = self.emitted, None
         return emitted
 
@@ -48,16 +48,16 @@ class _WatermarkOutput(WatermarkOutput):
 class TimestampsAndWatermarks:
     """Assigns timestamps and generates watermarks for the records of one split or subtask.
 
-    A periodic generator is asked at most once an interval while records come, and at the end of every epoch. So a bounded
-    input that is read at once has no watermark before its last one, as in Flink.
+    A periodic generator is called at most once per interval while records arrive, and at the end of every epoch. As in
+    Flink, a bounded input that is read at once has only the final watermark.
     """
 
     def __init__(self, strategy: WatermarkStrategy, context: OperatorContext) -> None:
         assigner = strategy.timestamp_assigner
         self._extract = None if assigner is None else assigner.extract_timestamp
-        # In batch mode there is no watermark but the last, as in Flink.
+        # As in Flink, batch mode has only the final watermark.
         self._generator: Any = NoWatermarks() if context.batch_mode else strategy.create_generator()
-        # Only our own generators: a user's subclass of one may see each record in on_event.
+        # Exact classes only: a user's subclass may need on_event for each record.
         self._in_blocks = context.batch_mode or strategy.has_built_in_generator
         self._output = _WatermarkOutput()
         self._place = (context.name, context.subtask)
@@ -69,12 +69,12 @@ class TimestampsAndWatermarks:
         self._had_records = False
         self._timed_out = False
         self.watermark = MIN_WATERMARK
-        """The last one that was made."""
+        """The last watermark emitted."""
 
     def process(self, batch: Batch) -> Iterator[tuple[Batch, int | None]]:
-        """The batch with timestamps, cut behind each record after which the watermark moves."""
+        """Assigns timestamps, and splits the batch after each record that advances the watermark."""
         if self._rested:
-            # The interval counts from here: an input that is read at once has no watermark before its last one.
+            # The interval starts here, so that an input that is read at once has only the final watermark.
             self._rested = False
             self._last_asked = self._clock()
         self._had_records = True
@@ -102,7 +102,7 @@ class TimestampsAndWatermarks:
         yield timed.slice(start, len(batch.values)) if start else timed, self._when_due()
 
     def periodic(self) -> int | None:
-        """The watermark that the generator emits now, if that moves on."""
+        """Returns the generator's periodic watermark, if it advances."""
         if not self._interval or self._timed_out:
             return None
         self._last_asked = self._clock()
@@ -113,7 +113,7 @@ class TimestampsAndWatermarks:
         return self._moved(self._output.take())
 
     def round_off(self) -> int | None:
-        """As `periodic`, at the end of an epoch."""
+        """`periodic` at the end of an epoch."""
         self._rested = True
         return self.periodic()
 
@@ -124,16 +124,16 @@ class TimestampsAndWatermarks:
 
     @property
     def idle(self) -> bool:
-        """Whether others need not wait for these records: the generator says so, or none came for too long."""
+        """Returns whether these records are idle: marked by the generator, or none arrived for too long."""
         return self._timed_out or self._output.idle
 
     def stay_active(self) -> None:
-        """Nothing was looked for: that no record came says nothing."""
+        """Restarts the idle timeout: nothing was read, so the absence of records means nothing."""
         self._had_records = False
         self._last_active = self._clock()
 
     def look(self) -> None:
-        """Called when records were looked for, or an epoch has ended: too long without any is idleness."""
+        """Updates idleness after records were read or an epoch ended."""
         if self._had_records:
             self._had_records = False
             self._last_active = self._clock()
@@ -142,7 +142,7 @@ class TimestampsAndWatermarks:
 
     @property
     def idle_due(self) -> float | None:
-        """When (seconds since 1970) these records will count as idle if none comes; None for never."""
+        """Returns when (seconds since 1970) these records become idle without new ones; None for never."""
         if self._idle_timeout is None or self._timed_out:
             return None
         return (self._last_active + self._idle_timeout) / 1000
@@ -167,7 +167,7 @@ class TimestampsAndWatermarks:
         try:
             return whole_milliseconds(timestamp)
         except TypeError:
-            refusal = TypeError(f"the timestamp assigner gave {timestamp!r}; a timestamp is a number of milliseconds")
+            refusal = TypeError(f"the timestamp assigner returned {timestamp!r}; expected a number of milliseconds")
         raise user_fault(refusal, *self._place, value)
 
     def _moved(self, timestamp: int | None) -> int | None:

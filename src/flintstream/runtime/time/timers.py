@@ -1,4 +1,4 @@
-"""Timers: one for each key and timestamp, in event time and in processing time."""
+"""Timers in event time and processing time, one per key and timestamp."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from flintstream.runtime.state.backend import KeyedStateBackend, NoKey
 _COMPACT_FROM = 1024
 _log = logging.getLogger(__name__)
 _TOLD: set[str] = set()
-"""Operators that were warned about timers that are ignored."""
+"""Operators already warned about ignored timers."""
 
 StoredTimers = tuple[list[tuple[int, Any]], list[tuple[int, Any]]]
-"""Timers as (timestamp, key): those of event time, and those of processing time."""
+"""Timers as (timestamp, key): in event time, and in processing time."""
 
 
 class Namespaced(NamedTuple):
-    """A key with a window (or whatever else) of its own: what a timer of that window belongs to."""
+    """A key with a namespace, such as a window, to which a timer belongs."""
 
     key: Any
     namespace: Any
 
 
 class _Keys(dict[Any, None]):
-    """The keys of several timers with one timestamp, in the order in which they were registered."""
+    """The keys of several timers with one timestamp, in order of registration."""
 
     __slots__ = ()
 
 
 _NONE = object()
-"""In place of a key: the timers with this timestamp were deleted."""
+"""A placeholder for a key: the timers with this timestamp were deleted."""
 
 
 class TimerQueue:
-    """Timers of one time domain: each a timestamp and a key (or any other hashable thing that it belongs to).
+    """The timers of one time domain, each a timestamp and a key (or another hashable object).
 
-    A heap of the distinct timestamps, and for each the key, or the keys, of its timers. Most timestamps belong to one key;
-    then that key stands for itself. Deleting leaves the timestamp in the heap, so that both registering and deleting cost
-    the same however many timers there are; once most of the heap is left over like that, it is made anew.
+    A heap of the distinct timestamps, with the key or keys of each. Most timestamps have one key, which is stored
+    directly. Deletion is lazy and leaves the timestamp in the heap, so the cost of registering and deleting does not
+    depend on the number of timers; once most of the heap is stale, it is rebuilt.
     """
 
     __slots__ = ("_deleted", "_heap", "_keys")
@@ -53,7 +53,7 @@ class TimerQueue:
         self._deleted = 0
 
     def add(self, timestamp: int, key: Any) -> None:
-        """Registers a timer; a second one with the same timestamp and key is the same timer."""
+        """Registers a timer, unless it exists already."""
         found = self._keys.get(timestamp)
         if found is None:
             self._keys[timestamp] = key
@@ -67,7 +67,7 @@ class TimerQueue:
             self._keys[timestamp] = _Keys({found: None, key: None})
 
     def remove(self, timestamp: int, key: Any) -> None:
-        """Deletes a timer; nothing happens if there is none."""
+        """Deletes a timer, if it exists."""
         found = self._keys.get(timestamp)
         if found is None or found is _NONE:
             return
@@ -83,7 +83,7 @@ class TimerQueue:
             self._compact()
 
     def due(self, until: int) -> Iterator[tuple[int, Any]]:
-        """Takes out timer after timer, the earliest first, up to a time. Timers may be added and removed meanwhile."""
+        """Pops timers up to a time, the earliest first. Timers may be added and removed in the meantime."""
         heap, keys = self._heap, self._keys
         while heap and heap[0] <= until:
             timestamp = heap[0]
@@ -98,7 +98,7 @@ class TimerQueue:
                         self.remove(timestamp, key)
                         yield timestamp, key
                         if keys.get(timestamp) is found and heap[0] < timestamp:
-                            # Registered meanwhile, and earlier.
+                            # Registered in the meantime, and earlier.
                             yield from self.due(timestamp - 1)
             else:
                 self.remove(timestamp, found)
@@ -106,14 +106,14 @@ class TimerQueue:
 
     @property
     def earliest(self) -> int | None:
-        """The time of the first timer; a deleted one may still count."""
+        """Returns the earliest timestamp, perhaps of a deleted timer."""
         return self._heap[0] if self._heap else None
 
     def __len__(self) -> int:
         return sum(len(found) if found.__class__ is _Keys else found is not _NONE for found in self._keys.values())
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
-        """All timers, in no order."""
+        """Yields all timers, in no order."""
         for timestamp, found in self._keys.items():
             if found.__class__ is _Keys:
                 for key in found:
@@ -123,7 +123,7 @@ class TimerQueue:
 
     def _compact(self) -> None:
         keys = self._keys
-        # In place: `due` may be at work on both.
+        # In place: `due` may be iterating over both.
         self._heap[:] = [timestamp for timestamp in self._heap if keys[timestamp] is not _NONE]
         heapify(self._heap)
         for timestamp in [timestamp for timestamp, found in keys.items() if found is _NONE]:
@@ -132,45 +132,46 @@ class TimerQueue:
 
 
 class TimeView:
-    """What a process function without keys sees of time: the clock and the watermark, but no timers."""
+    """The time for a process function without keys: the clock and the watermark, but no timers."""
 
     __slots__ = ("_operator", "current_processing_time", "watermark")
 
     def __init__(self, operator: str, clock: Callable[[], int]) -> None:
         self._operator = operator
         self.current_processing_time = clock
-        """The clock of the slot, in milliseconds since 1970."""
+        """Returns the slot's clock, in milliseconds since 1970."""
         self.watermark = MIN_WATERMARK
 
     def current_watermark(self) -> int:
-        """The watermark that this operator has reached."""
+        """Returns the current watermark of the operator."""
         return self.watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Refused: timers belong to keys."""
+        """Refused: timers need a keyed stream."""
         raise self._refusal("register_processing_time_timer")
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Refused: timers belong to keys."""
+        """Refused: timers need a keyed stream."""
         raise self._refusal("register_event_time_timer")
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Refused: timers belong to keys."""
+        """Refused: timers need a keyed stream."""
         raise self._refusal("delete_processing_time_timer")
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Refused: timers belong to keys."""
+        """Refused: timers need a keyed stream."""
         raise self._refusal("delete_event_time_timer")
 
     def _refusal(self, call: str) -> Exception:
         return RuntimeError(
-            f"operator '{self._operator}': {call}(): timers are only supported on a keyed stream: put a key_by() before "
+            f"operator '{self._operator}': {call}(): timers are only supported on a keyed stream: put a key_by() "
+            "before "
             "this operator"
         )
 
 
 class TimerService(TimeView):
-    """The `timer_service()` of a process function on a keyed stream: the time, and timers for the key at hand."""
+    """The `timer_service()` of a process function on a keyed stream: the time, and timers of the current key."""
 
     __slots__ = ("_state", "event", "processing", "quiesced")
 
@@ -180,11 +181,12 @@ class TimerService(TimeView):
         self.event = TimerQueue()
         self.processing = TimerQueue()
         self.quiesced = False
-        """In batch mode, while the timers of a key fire at its end: new ones are ignored, as in Flink. A timer that
-        registers itself again and again would never end."""
+        """In batch mode, set while the timers of a key fire at its end: new ones are ignored, as in Flink. A timer that
+        registers itself again would never end.
+        """
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Asks for `on_timer` at that time of the slot's clock."""
+        """Registers a timer that calls `on_timer` at that time of the slot's clock."""
         key = self._state.current_key
         if timestamp.__class__ is not int or key.__class__ is NoKey:
             timestamp = self._checked("register_processing_time_timer", timestamp)
@@ -194,7 +196,7 @@ class TimerService(TimeView):
             self.processing.add(timestamp, key)
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Asks for `on_timer` when the watermark reaches that time."""
+        """Registers a timer that calls `on_timer` when the watermark reaches that time."""
         key = self._state.current_key
         if timestamp.__class__ is not int or key.__class__ is NoKey:
             timestamp = self._checked("register_event_time_timer", timestamp)
@@ -204,25 +206,25 @@ class TimerService(TimeView):
             self.event.add(timestamp, key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Takes a timer back."""
+        """Deletes a timer."""
         key = self._state.current_key
         if timestamp.__class__ is not int or key.__class__ is NoKey:
             timestamp = self._checked("delete_processing_time_timer", timestamp)
         self.processing.remove(timestamp, key)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Takes a timer back."""
+        """Deletes a timer."""
         key = self._state.current_key
         if timestamp.__class__ is not int or key.__class__ is NoKey:
             timestamp = self._checked("delete_event_time_timer", timestamp)
         self.event.remove(timestamp, key)
 
     def stored(self) -> StoredTimers:
-        """All timers, for a snapshot."""
+        """Returns all timers, for a snapshot."""
         return list(self.event), list(self.processing)
 
     def restore(self, timers: StoredTimers) -> None:
-        """Registers the timers of an earlier run."""
+        """Restores timers."""
         for queue, stored in zip((self.event, self.processing), timers):
             for timestamp, key in stored:
                 queue.add(timestamp, key)
@@ -231,16 +233,18 @@ class TimerService(TimeView):
         if self._operator not in _TOLD:
             _TOLD.add(self._operator)
             _log.warning(
-                "operator '%s': timers that on_timer() registers are ignored in batch mode, where all timers of a key fire "
+                "operator '%s': timers that on_timer() registers are ignored in batch mode, where all timers of a "
+                "key fire "
                 "at its end",
                 self._operator,
             )
 
     def _checked(self, call: str, timestamp: Any) -> int:
-        hash(self._state.current_key)  # Raises where there is no key.
+        hash(self._state.current_key)  # Raises if there is no current key.
         try:
             return whole_milliseconds(timestamp)
         except TypeError:
             raise TypeError(
-                f"operator '{self._operator}': {call}(): the timestamp must be a number of milliseconds, got {timestamp!r}"
+                f"operator '{self._operator}': {call}(): the timestamp must be a number of milliseconds, got "
+                f"{timestamp!r}"
             ) from None

@@ -1,4 +1,4 @@
-"""The least of several watermarks: of the splits of a source, the inputs of an operator, the channels of a task."""
+"""Combines watermarks: of the splits of a source, the inputs of an operator, or the channels of a task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK
 class CombinedWatermark:
     """Combines the watermarks of the splits of a source, or of the inputs of an operator.
 
-    The combined watermark is the least of all parts that are not idle, and never goes backwards. A part that was idle counts
+    The combined watermark is the minimum over all members that are not idle, and never decreases. An idle member counts
     again as soon as it is active.
     """
 
@@ -20,17 +20,17 @@ class CombinedWatermark:
         self.watermark = MIN_WATERMARK
 
     def add(self, part: Hashable) -> None:
-        """Adds a part that has sent nothing yet."""
+        """Adds a member without a watermark."""
         self._watermarks.setdefault(part, MIN_WATERMARK)
 
     def advance(self, part: Hashable, timestamp: int) -> int | None:
-        """Takes a watermark of a part; returns the combined watermark if that moved."""
+        """Sets the watermark of a member; returns the combined watermark if it advanced."""
         if timestamp > self._watermarks.get(part, MIN_WATERMARK):
             self._watermarks[part] = timestamp
         return self._combined()
 
     def set_idle(self, part: Hashable, idle: bool) -> int | None:
-        """Leaves a part out, or takes it in again; returns the combined watermark if that moved."""
+        """Excludes or includes a member; returns the combined watermark if it advanced."""
         if idle:
             self._idle.add(part)
         else:
@@ -38,13 +38,13 @@ class CombinedWatermark:
         return self._combined()
 
     def remove(self, part: Hashable) -> int | None:
-        """Forgets a part, e.g. a split read to its end; returns the combined watermark if that moved."""
+        """Removes a member, e.g. a finished split; returns the combined watermark if it advanced."""
         del self._watermarks[part]
         self._idle.discard(part)
         return self._combined()
 
     def raise_to(self, timestamp: int) -> int | None:
-        """Moves the combined watermark itself; returns it if that moved."""
+        """Raises the combined watermark itself; returns it if it advanced."""
         if timestamp <= self.watermark:
             return None
         self.watermark = timestamp
@@ -52,7 +52,7 @@ class CombinedWatermark:
 
     @property
     def all_idle(self) -> bool:
-        """Whether every part is idle, and there is one."""
+        """Returns whether there are members and all are idle."""
         return bool(self._idle) and len(self._idle) == len(self._watermarks)
 
     def _combined(self) -> int | None:
@@ -63,9 +63,9 @@ class CombinedWatermark:
 class WatermarkValve:
     """Combines the watermarks of the channels of one input of a task.
 
-    The combined watermark is the least of all channels that count, and never goes backwards. An idle channel does not count,
-    nor one that was idle and is still behind what has been let through, nor one that has ended. When all channels have
-    fallen idle the greatest of them counts: nothing is held back by streams that say nothing.
+    The combined watermark is the minimum over all channels that count, and never decreases. Idle and finished channels
+    do not count, nor does a channel that was idle and is still behind the emitted watermark. When all channels are
+    idle, the maximum counts, so that silent channels hold nothing back.
     """
 
     def __init__(self, channels: Iterable[Hashable]) -> None:
@@ -75,7 +75,7 @@ class WatermarkValve:
         self.watermark = MIN_WATERMARK
 
     def advance(self, channel: Hashable, timestamp: int) -> int | None:
-        """Takes a watermark of a channel; returns the combined watermark if that moved."""
+        """Sets the watermark of a channel; returns the combined watermark if it advanced."""
         if timestamp == MAX_WATERMARK:
             return self.end(channel)
         if channel in self._idle or timestamp <= self._watermarks.get(channel, MAX_WATERMARK):
@@ -86,7 +86,7 @@ class WatermarkValve:
         return self._least()
 
     def set_idle(self, channel: Hashable, idle: bool) -> int | None:
-        """A channel has fallen idle or is active again; returns the combined watermark if that moved."""
+        """Marks a channel as idle or active; returns the combined watermark if it advanced."""
         if channel not in self._watermarks or idle == (channel in self._idle):
             return None
         if not idle:
@@ -101,7 +101,7 @@ class WatermarkValve:
         return self._moved(max(self._watermarks.values())) if self._watermarks[channel] == self.watermark else None
 
     def end(self, channel: Hashable) -> int | None:
-        """A channel has ended: it holds nothing back any more. When all have, the watermark is the last."""
+        """Ends a channel, which holds nothing back any more. When all have ended, the watermark is the maximum."""
         self._watermarks.pop(channel, None)
         self._idle.discard(channel)
         self._behind.discard(channel)
@@ -109,7 +109,7 @@ class WatermarkValve:
 
     @property
     def all_idle(self) -> bool:
-        """Whether every channel that has not ended is idle, and there is one."""
+        """Returns whether there are unfinished channels and all are idle."""
         return bool(self._idle) and len(self._idle) == len(self._watermarks)
 
     def _least(self) -> int | None:
@@ -127,7 +127,7 @@ class WatermarkValve:
 
 
 class InputWatermarks:
-    """The watermarks of a task: one valve an input, and the least over the inputs."""
+    """The watermarks of a task: one valve per input, and the minimum over the inputs."""
 
     def __init__(self, inputs: list[list[int]]) -> None:
         self._valves = [WatermarkValve(channels) for channels in inputs]
@@ -137,22 +137,22 @@ class InputWatermarks:
         """Whether all inputs are idle."""
 
     def advance(self, input_index: int, channel: int, timestamp: int) -> int | None:
-        """Takes a watermark of a channel; returns the task's watermark if that moved."""
+        """Sets the watermark of a channel; returns the task's watermark if it advanced."""
         if timestamp == MAX_WATERMARK:
             return self.end(input_index, channel)
         return self._let_through(input_index, self._valves[input_index].advance(channel, timestamp))
 
     def end(self, input_index: int, channel: int) -> int | None:
-        """A channel has ended; returns the task's watermark if that moved."""
+        """Ends a channel; returns the task's watermark if it advanced."""
         valve = self._valves[input_index]
         moved = self._let_through(input_index, valve.end(channel))
-        # Those that are left may all be idle.
+        # The remaining channels may all be idle.
         return _later(moved, self._tell_idleness(input_index)) if valve.all_idle else moved
 
     def set_idle(self, input_index: int, channel: int, idle: bool) -> int | None:
-        """A channel has fallen idle or is active again; returns the task's watermark if that moved.
+        """Marks a channel as idle or active; returns the task's watermark if it advanced.
 
-        `idle` of this object tells afterwards whether the whole task is.
+        Afterwards `idle` of this object is whether the whole task is idle.
         """
         valve = self._valves[input_index]
         moved = self._let_through(input_index, valve.set_idle(channel, idle))
@@ -168,7 +168,7 @@ class InputWatermarks:
             return None
         if timestamp != MAX_WATERMARK:
             return self._combined.advance(input_index, timestamp)
-        # An input that has ended is forgotten: the others go on, and an idle one does not end with it.
+        # An input that has ended is removed: the others continue, and an idle one does not end with it.
         self._ended += 1
         moved = self._combined.remove(input_index) if self._ended < len(self._valves) else MAX_WATERMARK
         self.idle = self._ended < len(self._valves) and self._combined.all_idle

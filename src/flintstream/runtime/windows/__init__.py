@@ -1,1 +1,1 @@
-"""Windows inside a subtask: their contents, what fires them, and the operators that keep them."""
+"""Windows inside a subtask: contents, functions and operators."""

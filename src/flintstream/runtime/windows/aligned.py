@@ -1,8 +1,8 @@
-"""AlignedWindowOperator: tumbling and sliding time windows that fire at their end. The common case, and the fast one.
+"""AlignedWindowOperator: tumbling and sliding time windows that fire at their end. The common case, and the fast path.
 
-All keys share the windows, so there is no timer for a key: contents are kept by time first and by key second, and when the
-watermark passes the end of a window, all its keys fire together. A batch is taken apart by time, and what lies in one span
-of it is added in one loop. Overlapping windows share panes where their contents are known to be mergeable: see `panes`.
+All keys share the windows, so there are no timers per key: contents are stored by window and then by key, and when the
+watermark passes the end of a window, all its keys fire together. A batch is split by time, and the records of one time
+span are added in one loop. Overlapping windows with mergeable contents share panes: see `panes`.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from flintstream.runtime.windows.base import ALIGNED_TABLE, FiredWindow, WindowB
 from flintstream.runtime.windows.contents import MISSING, Cell
 from flintstream.runtime.windows.functions import PassOn
 from flintstream.runtime.windows.panes import SharedPanes
-from flintstream.runtime.windows.parts import WindowParts
+from flintstream.runtime.windows.spec import WindowSpec
 from flintstream.runtime.windows.stored import StoredWindows
 
 
 class AlignedWindowOperator(WindowBase):
-    """See the module; `make_window(start, end)` makes the window that functions see."""
+    """The operator of aligned windows; `make_window(start, end)` creates the windows that functions see."""
 
     def __init__(
         self,
-        parts: WindowParts,
+        spec: WindowSpec,
         make_window: Callable[[int, int], Any],
         size: int,
         slide: int,
         offset: int = 0,
     ) -> None:
-        super().__init__(parts)
+        super().__init__(spec)
         self._make_window = make_window
         self._size = size
         self._slide = slide
         self._offset = offset
-        self._shares = parts.mergeable and slide < size
+        self._shares = spec.mergeable and slide < size
         self._pane = gcd(size, slide)
         self._layout = (size, slide, offset)
 
     def open(self) -> None:
         self._time = TimeView(self.context.name, self.context.services.clock)
         self._now = MIN_WATERMARK
-        """What ends windows: the watermark, or the last full millisecond of the clock."""
+        """The current time of the windows: the watermark, or the last full millisecond of the clock."""
         self._waiting: list[int] = []
         """The starts of windows that have not fired, as a heap."""
         self._fired: list[int] = []
@@ -55,16 +55,17 @@ class AlignedWindowOperator(WindowBase):
         self._known: set[int] = set()
         """The starts of both."""
         self._ahead: dict[Any, int] = {}
-        """Restored keys to how far time had come where they were; until it has come as far here for all of them."""
+        """Restored keys with the time that their former subtask had reached; until this subtask has reached it for all.
+        """
         self._catch_up = MIN_WATERMARK
-        """The greatest of these times."""
+        """The maximum of these times."""
         super().open()
         self._windows: dict[int, Cell] = {}
-        """The start of a window to its contents; of those that share no panes."""
-        self._panes = SharedPanes(self._parts.contents, self._size, self._slide, self._pane)
+        """The contents of windows that share no panes, by their start."""
+        self._panes = SharedPanes(self._spec.contents, self._size, self._slide, self._pane)
         self._shared_from: float = -inf if self._shares else inf
         """Windows that start from here on share panes."""
-        self._no_function = type(self._parts.function) is PassOn
+        self._no_function = type(self._spec.function) is PassOn
         self._stored = self.own_table(ALIGNED_TABLE)
         """Filled for a snapshot."""
         self._restore()
@@ -88,26 +89,26 @@ class AlignedWindowOperator(WindowBase):
         else:
             late = self._spread(batch, timestamps)
         self._emitter.flush()
-        self.give_late(batch, late)
+        self.emit_late(batch, late)
 
     def _times(self, batch: Batch) -> list[int]:
-        """The times that decide about the records' windows."""
+        """Returns the times that determine the records' windows."""
         if not self._event_time:
             self._advance_clock()
-            # The clock of another machine may be behind, but records do not fall into windows that have fired.
+            # Another machine's clock may be behind, but records are not added to windows that have fired.
             return [max(self._now, self._catch_up) + 1] * len(batch.values)
         timestamps = batch.timestamps
         if timestamps is None or min(timestamps) == NO_TIMESTAMP:
             record = batch.values[0 if timestamps is None else timestamps.index(NO_TIMESTAMP)]
             try:
-                self._parts.assigner.assign_windows(record, NO_TIMESTAMP, None)  # Says what is missing.
+                self._spec.assigner.assign_windows(record, NO_TIMESTAMP, None)  # raises: no timestamp
             except Exception as error:
                 raise self.fault(error, record) from error
         assert timestamps is not None
         return timestamps
 
     def _span(self, time: int) -> tuple[int, int]:
-        """The time around a time, from and to, whose records have the same windows: a pane, a window, or a gap."""
+        """Returns the time span around a time whose records have the same windows: a pane, a window, or a gap."""
         if self._slide < self._size:
             low = time - (time - self._offset) % self._pane
             return low, low + self._pane
@@ -116,12 +117,14 @@ class AlignedWindowOperator(WindowBase):
         return (start, end) if time < end else (end, start + self._slide)
 
     def _windows_of(self, low: int) -> range:
-        """The starts of the windows that contain a span, the latest first."""
+        """Returns the starts of the windows that contain a span, the latest first."""
         last = low - (low - self._offset) % self._slide
         return range(last, low - self._size, -self._slide)
 
     def _open(self, low: int) -> list[Cell]:
-        """Where the records of a span go: to their pane, or to each window; nowhere if they may let windows fire again."""
+        """Returns where the records of a span are added: their pane, or each window; None if they may make windows fire
+        again.
+        """
         starts = self._windows_of(low)
         if self._span(low)[1] - 1 <= self._now:
             return []
@@ -134,7 +137,7 @@ class AlignedWindowOperator(WindowBase):
         return cells
 
     def _spread(self, batch: Batch, timestamps: list[int]) -> list[int]:
-        """Takes a batch apart by time; returns the records that are late. Those of different spans get out of order."""
+        """Splits a batch by time; returns the late records. Records of different spans are reordered."""
         low = high = 0
         cells: dict[int, list[Cell]] = {}
         groups: dict[int, list[int]] = {}
@@ -156,7 +159,7 @@ class AlignedWindowOperator(WindowBase):
         return self._add_one_by_one(batch, timestamps, others)
 
     def _spread_in_order(self, batch: Batch, timestamps: list[int]) -> list[int]:
-        """Adds records to windows that overlap, and so take in records of several spans; returns those that are late."""
+        """Adds records to overlapping windows, which contain several spans, in order; returns the late ones."""
         keys, values = batch.keys, batch.values
         places, late, start = self._places(timestamps), [], 0
         for opened, run in groupby(places, key=bool):
@@ -169,7 +172,7 @@ class AlignedWindowOperator(WindowBase):
         return late
 
     def _places(self, timestamps: list[int]) -> list[list[Cell]]:
-        """Where each record goes, as in `_open`."""
+        """Returns where each record is added, like `_open`."""
         low = high = 0
         cells: list[Cell] = []
         opened: dict[int, list[Cell]] = {}
@@ -189,19 +192,19 @@ class AlignedWindowOperator(WindowBase):
             return
         consumed = iter(values)
         try:
-            self._parts.contents.add_all(cells[0], self._state, keys, consumed)
+            self._spec.contents.add_all(cells[0], self._state, keys, consumed)
         except Exception as error:
             raise self.fault(error, record_at_fault(values, consumed)) from error
 
     def _add_to_each(self, places: Iterable[list[Cell]], keys: list[Any], values: list[Any]) -> None:
         consumed = iter(values)
         try:
-            self._parts.contents.add_to_each(places, self._state, keys, consumed)
+            self._spec.contents.add_to_each(places, self._state, keys, consumed)
         except Exception as error:
             raise self.fault(error, record_at_fault(values, consumed)) from error
 
     def _add_one_by_one(self, batch: Batch, timestamps: list[int], indexes: Iterable[int]) -> list[int]:
-        """The slow way: records come after their time, or may. Returns those that are late."""
+        """The slow path, for records that are or may be late. Returns the late ones."""
         late: list[int] = []
         for index in indexes:
             key, record = batch.keys[index], batch.values[index]  # type: ignore[index]
@@ -214,14 +217,14 @@ class AlignedWindowOperator(WindowBase):
         return late
 
     def _add_to_windows(self, key: Any, record: Any, timestamp: int) -> bool:
-        """Adds a record to each of its windows; false if it is late for all."""
+        """Adds a record to each of its windows; returns False if it is late for all."""
         low, _ = self._span(timestamp)
         now = max(self._now, self._ahead.get(key, MIN_WATERMARK))
         starts = [start for start in self._windows_of(low) if self._cleanup_time(start) > now]
         if not starts:
-            # Or it lies in a gap between two windows, and then may be in time.
-            return timestamp + self._parts.allowed_lateness > now
-        contents = self._parts.contents
+            # Or it is in a gap between two windows, and not necessarily late.
+            return timestamp + self._spec.allowed_lateness > now
+        contents = self._spec.contents
         own = [start for start in starts if start < self._shared_from]
         copies = contents.for_windows(record, len(own) + 1)
         if len(own) < len(starts):
@@ -259,7 +262,7 @@ class AlignedWindowOperator(WindowBase):
         self._time.watermark = MAX_WATERMARK
         self._advance(MAX_WATERMARK)
         self._time.watermark = self._now = MIN_WATERMARK
-        self._panes.forget_merges()
+        self._panes.reset()
 
     def next_due(self) -> float | None:
         if self._event_time or not self._waiting:
@@ -270,7 +273,7 @@ class AlignedWindowOperator(WindowBase):
         self._advance(self._time.current_processing_time() - 1)
 
     def _advance(self, now: int) -> None:
-        """Fires the windows that end up to a time, the earliest first, and drops those that are over."""
+        """Fires the windows that end up to a time, the earliest first, and drops the expired ones."""
         self._now = max(self._now, now)
         waiting, fired = self._waiting, self._fired
         while True:
@@ -289,13 +292,13 @@ class AlignedWindowOperator(WindowBase):
         self._emitter.flush()
 
     def _cleanup_time(self, start: int) -> int:
-        lateness = self._parts.allowed_lateness if self._event_time else 0
+        lateness = self._spec.allowed_lateness if self._event_time else 0
         return min(start + self._size - 1 + lateness, MAX_WATERMARK)
 
     def _clean(self, start: int) -> None:
         self._known.discard(start)
         shared = start >= self._shared_from
-        if self._parts.function.clears:
+        if self._spec.function.clears:
             window = self._make_window(start, start + self._size)
             keys = self._panes.keys(start) if shared else self._windows.get(start, ())
             keys = self._not_before(self._cleanup_time(start), keys)
@@ -306,7 +309,7 @@ class AlignedWindowOperator(WindowBase):
             self._state.touch(cell)
 
     def _not_before(self, time: int, keys: Iterable[Any]) -> list[Any]:
-        """The keys for which a time comes now, and had not come before they were restored."""
+        """Returns the keys that reach a time now, and had not reached it before they were restored."""
         ahead = self._ahead
         return [key for key in keys if ahead.get(key, MIN_WATERMARK) < time] if ahead else list(keys)
 
@@ -325,22 +328,22 @@ class AlignedWindowOperator(WindowBase):
         try:
             for key, contents in cell.items():
                 self._state.current_key = key
-                if elements := self._parts.contents.elements(contents):
+                if elements := self._spec.contents.elements(contents):
                     self.call(window, key, elements)
         except Exception as error:
             raise self.fault(error, FiredWindow(window, key)) from error
 
     def _emit_results(self, window: Any, cell: Cell) -> None:
-        """What the records were reduced or aggregated to is the result."""
+        """Emits the reduced or aggregated contents as results."""
         self._state.current_key = self._state.no_key
         consumed = iter(cell.values())
         try:
-            self._emitter.add_all(self._parts.contents.results(consumed), window.max_timestamp())
+            self._emitter.add_all(self._spec.contents.results(consumed), window.max_timestamp())
         except Exception as error:
             raise self.fault(error, FiredWindow(window, record_at_fault(list(cell), consumed))) from error
 
     def _contents(self, start: int, window: Any) -> Cell:
-        """Key to contents of a window that fires."""
+        """Returns the contents of a window that fires, by key."""
         if start < self._shared_from:
             return self._windows.get(start, {})
         self._state.current_key = self._state.no_key
@@ -350,11 +353,11 @@ class AlignedWindowOperator(WindowBase):
             raise self.fault(error, window) from error
 
     def _emit_again(self, start: int, key: Any, timestamp: int) -> None:
-        """A late record lets a window of its key fire again; the results carry its timestamp."""
+        """Fires a window again for a late record of its key; results have the record's timestamp."""
         shared = start >= self._shared_from
         contents = self._panes.of_key(start, key) if shared else self._windows[start][key]
         window = self._make_window(start, start + self._size)
-        if elements := self._parts.contents.elements(contents):
+        if elements := self._spec.contents.elements(contents):
             self.call(window, key, elements, timestamp)
 
     # --- checkpoints ---
@@ -374,10 +377,10 @@ class AlignedWindowOperator(WindowBase):
                     entry[place][low] = contents
 
     def _restore(self) -> None:
-        """Takes over what subtasks have left that had come more or less far in time.
+        """Restores the windows of subtasks whose times may have differed.
 
-        As in Flink, event time begins anew; but a window that has fired for a key does not do so again. Where the program
-        now shares panes and did not before, windows that have records stay as they are.
+        As in Flink, event time starts over, but a window that has fired for a key does not fire again. If the program
+        shares panes now and did not before, windows with records stay separate.
         """
         stored = self._stored
         if not stored:
@@ -410,9 +413,9 @@ class AlignedWindowOperator(WindowBase):
             self._remember(start, self._waiting)
 
     def _check_layout(self, layout: tuple[int, int, int], has_panes: bool) -> None:
-        """Windows are stored by their starts, so their size must stay the same, and that of panes too."""
+        """Refuses other sizes of windows and panes, since windows are stored by their starts."""
         if layout == self._layout or (layout[0] == self._size and not has_panes):
             return
         names = ("size", "slide", "offset")
         was, now = (", ".join(map("{} {}".format, names, each)) for each in (layout, self._layout))
-        raise self.refusal(f"was taken with windows of {was}, and the program now has windows of {now}")
+        raise self.refusal(f"was taken with windows of {was}, but the program now has windows of {now}")

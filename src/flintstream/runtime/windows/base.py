@@ -1,4 +1,4 @@
-"""What the window operators share: calls of the window function, and late records."""
+"""The part shared by the window operators: calls of the window function, and late records."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from flintstream.runtime.state.backend import StateMigrationException
 from flintstream.runtime.time.timers import TimeView
 from flintstream.runtime.windows.functions import WindowContext
 from flintstream.runtime.windows.namespaces import NamespacedStateBackend, StateStore
-from flintstream.runtime.windows.parts import WindowParts
+from flintstream.runtime.windows.spec import WindowSpec
 
 ALIGNED_TABLE, GENERAL_TABLE, EVICTED_TABLE = "_panes", "_windows", "_evicted_windows"
-"""Where the operator of aligned windows stores what it has, and where the general one does: without and with an evictor."""
+"""The tables of the window operators: of aligned windows, and of the general operator without and with an evictor."""
 _KINDS = {
-    ALIGNED_TABLE: "windows of time with their default trigger and without an evictor",
+    ALIGNED_TABLE: "time windows with their default trigger and without an evictor",
     GENERAL_TABLE: "other windows without an evictor",
     EVICTED_TABLE: "windows with an evictor",
 }
 
 
 class FiredWindow(NamedTuple):
-    """A window as it is shown when its function fails."""
+    """A fired window, as shown when its function fails."""
 
     window: Any
     key: Any
@@ -34,19 +34,19 @@ class FiredWindow(NamedTuple):
 
 
 class WindowBase(FunctionOperator):
-    """An operator of windows of a keyed stream. Before `open` a subclass sets its `_time`."""
+    """Base class of operators of windows of a keyed stream. Before `open` a subclass sets its `_time`."""
 
     keyed = True
     _time: TimeView
 
-    def __init__(self, parts: WindowParts) -> None:
-        super().__init__(parts)
+    def __init__(self, spec: WindowSpec) -> None:
+        super().__init__(spec)
 
     def open(self) -> None:
         assert self.context.keyed_state is not None
-        self._parts: WindowParts = self.function
+        self._spec: WindowSpec = self.function
         self._state = self.context.keyed_state
-        self._event_time: bool = self._parts.assigner.is_event_time()
+        self._event_time: bool = self._spec.assigner.is_event_time()
         self._function_state = NamespacedStateBackend(self._state, "_window:")
         self._window_context = WindowContext(self._time, StateStore(self._function_state), StateStore(self._state))
         self._emitter = ResultEmitter(self.output)
@@ -54,23 +54,23 @@ class WindowBase(FunctionOperator):
         super().open()
 
     def own_table(self, own: str) -> MutableMapping[Any, Any]:
-        """The table of that name; refuses a checkpoint that has windows of another kind, rather than to lose them."""
+        """Returns the table of that name; refuses a checkpoint with windows of another kind, which would be lost."""
         for table, kind in _KINDS.items():
             if table != own and table in self._state.restored and self._state.table(table):
-                raise self.refusal(f"was taken with {kind}, and the program now has {_KINDS[own]}")
+                raise self.refusal(f"was taken with {kind}, but the program now has {_KINDS[own]}")
         return self._state.engine_table(own)
 
     def refusal(self, what: str) -> StateMigrationException:
-        """The error for a checkpoint whose windows the operator cannot go on with."""
+        """Returns the error for a checkpoint whose windows the operator cannot restore."""
         return StateMigrationException(
-            f"operator '{self.context.name}': the checkpoint {what}: keep the windows as they were, or give the operator "
-            "another uid to start it without state"
+            f"operator '{self.context.name}': the checkpoint {what}: restore the former windows, or set another uid "
+            "to start the operator without state"
         )
 
     def call(self, window: Any, key: Any, elements: list[Any], timestamp: int | None = None) -> None:
-        """Calls the window function for a key and gathers its results.
+        """Calls the window function for a key and collects its results.
 
-        They carry the time of what made the window fire: a record, a timer, or, without `timestamp`, its own end.
+        Results have the timestamp of the record or timer that fired the window or, without `timestamp`, of its end.
         """
         if timestamp is None:
             timestamp = window.max_timestamp()
@@ -78,26 +78,26 @@ class WindowBase(FunctionOperator):
         context._window = self._function_state.current_key = window
         self._state.current_key = key
         try:
-            self._emitter.add(self._parts.function.results(key, context, elements), timestamp)
+            self._emitter.add(self._spec.function.results(key, context, elements), timestamp)
         except Exception as error:
             raise self.fault(error, FiredWindow(window, key)) from error
 
     def call_clear(self, window: Any, key: Any) -> None:
-        """Lets the window function drop what it has stored for a window that is over."""
+        """Lets the window function clear its state of an expired window."""
         self._window_context._window = self._function_state.current_key = window
         self._state.current_key = key
         try:
-            self._parts.function.clear(self._window_context)
+            self._spec.function.clear(self._window_context)
         except Exception as error:
             raise self.fault(error, FiredWindow(window, key)) from error
 
-    def give_late(self, batch: Batch, late: list[int]) -> None:
-        """Counts records that came too late, or passes them to the side output for them."""
+    def emit_late(self, batch: Batch, late: list[int]) -> None:
+        """Counts late records, or sends them to their side output."""
         if not late:
             return
-        if self._parts.late_tag is None:
+        if self._spec.late_tag is None:
             self._late.inc(len(late))
             return
-        values = [self._parts.function.original(batch.values[index]) for index in late]
+        values = [self._spec.function.original(batch.values[index]) for index in late]
         times = None if batch.timestamps is None else [batch.timestamps[index] for index in late]
-        self.output.emit_side(self._parts.late_tag, Batch(values, times))
+        self.output.emit_side(self._spec.late_tag, Batch(values, times))

@@ -1,4 +1,4 @@
-"""Windows over two streams: their records come tagged through one window operator, and are told apart when a window fires.
+"""Windows over two streams: tagged records go through one window operator, and are separated when a window fires.
 
 A tagged record is a pair: 0 and a record of the first stream, or 1 and one of the second.
 """
@@ -15,17 +15,17 @@ Tagged = tuple[int, Any]
 
 
 def tag_first(record: Any) -> Tagged:
-    """A record of the first stream, tagged."""
+    """Tags a record of the first stream."""
     return 0, record
 
 
 def tag_second(record: Any) -> Tagged:
-    """A record of the second stream, tagged."""
+    """Tags a record of the second stream."""
     return 1, record
 
 
 class TagOperator(PureMapOperator):
-    """Tags records. It takes them in their declared type, as the key selectors behind it would without the tags."""
+    """Tags records. Its input has the declared type, as the key selectors would get without the tags."""
 
     takes_declared_types = True
 

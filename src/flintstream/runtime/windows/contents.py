@@ -1,4 +1,4 @@
-"""What is kept of the records of a window: all of them, or one value that they are reduced or aggregated to."""
+"""The contents of a window: all its records, or one value that they are reduced or aggregated to."""
 
 from __future__ import annotations
 
@@ -14,40 +14,42 @@ if TYPE_CHECKING:
     from flintstream.runtime.state.backend import KeyedStateBackend
 
 MISSING: Any = object()
-"""In place of the contents of a window that has none."""
+"""A placeholder for missing contents."""
 
 Cell = dict[Any, Any]
-"""Key to contents: those of a window, or of a pane that several windows share."""
+"""Contents by key, of a window or of a pane that several windows share."""
 
 _is_result = partial(is_not, None)
 
 
 class WindowContents(ABC):
-    """How the contents of a window grow, merge, and are handed to the window function."""
+    """How the contents of a window are updated, merged and passed to the window function."""
 
     incremental = True
-    """Whether there is one value a window, however many records there are."""
+    """Whether there is one value per window, however many records."""
 
     functions: tuple[Any, ...] = ()
-    """The user's functions that have to be opened and closed."""
+    """The user's functions to open and close."""
 
     merge: Callable[[Any, Any], Any]
-    """The contents of two windows that become one. Either may be changed, and must not be used any more."""
+    """Merges the contents of two windows. Either may be modified, and must not be used any more."""
 
     @abstractmethod
     def add(self, contents: Any, value: Any) -> Any:
-        """The contents with another record; `contents` is MISSING for the first. May change `contents` itself."""
+        """Returns the contents with a record added; `contents` is MISSING for the first. May modify `contents`."""
 
     @abstractmethod
     def elements(self, contents: Any) -> list[Any]:
-        """What the window function gets. Nothing if the records came to None: then it is not called, as in Flink."""
+        """Returns the input of the window function. Empty if the reduced value is None: the function is not called
+        then, as in Flink.
+        """
 
     def empty(self) -> Any:
-        """The contents of a window that fires though all its records were evicted; MISSING if there can be none."""
+        """Returns the contents of a window that fires after all its records were evicted; MISSING if impossible."""
         return MISSING
 
     def add_all(self, cell: Cell, state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]) -> None:
-        """Adds records to the contents of their keys, with the key set for each."""
+        """Adds records to the contents of their keys, setting the current key for each."""
         add, get = self.add, cell.get
         for key, value in zip(keys, values):
             state.current_key = key
@@ -64,16 +66,16 @@ class WindowContents(ABC):
                 cell[key] = add(cell.get(key, MISSING), each)
 
     def results(self, contents: Iterable[Any]) -> Iterable[Any]:
-        """The results of contents, one for each, where there is no window function."""
+        """Returns one result for each contents, if there is no window function."""
         return (result for each in contents for result in self.elements(each))
 
     def for_windows(self, value: Any, windows: int) -> list[Any]:
-        """A record for so many windows, each of which may change its own."""
+        """Returns copies of a record for a number of windows, each of which may modify its own."""
         return [value] * windows
 
 
 class ListContents(WindowContents):
-    """All records, in the order in which they came."""
+    """All records, in order of arrival."""
 
     incremental = False
 
@@ -87,7 +89,7 @@ class ListContents(WindowContents):
         return contents
 
     def elements(self, contents: Any) -> list[Any]:
-        # A function may sort what it gets, and the window may fire again.
+        # The function may sort its input, and the window may fire again.
         return list(contents)
 
     def add_all(self, cell: Cell, state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]) -> None:
@@ -145,7 +147,7 @@ class ReducedContents(WindowContents):
         return filter(_is_result, contents)
 
     def for_windows(self, value: Any, windows: int) -> list[Any]:
-        # The record itself becomes the contents, which the function may change.
+        # The record itself becomes the contents, which the function may modify.
         if windows == 1 or is_plain(value):
             return [value] * windows
         return [value, *(detached(value) for _ in range(windows - 1))]
@@ -193,7 +195,7 @@ class AggregatedContents(WindowContents):
 
 
 class FoldedContents(WindowContents):
-    """A value that starts as a given one and takes each record in."""
+    """An initial value into which each record is folded."""
 
     def __init__(self, initial: Any, function: Any) -> None:
         self.functions = (function,)
@@ -219,4 +221,4 @@ def _plus(contents: list[Any], other: list[Any]) -> list[Any]:
 
 
 def _no_merging(contents: Any, other: Any) -> Any:
-    raise TypeError("fold() has no way to merge two windows: use aggregate() for sessions")
+    raise TypeError("fold() cannot merge windows: use aggregate() for sessions")

@@ -1,4 +1,4 @@
-"""What is called with the contents of a window that fires: nothing, or one of the four kinds of window functions."""
+"""The functions called with the contents of a window that fires: none, or one of the four kinds of window functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class WindowContext:
-    """The context of a process window function: the window at hand, the time, and state."""
+    """The context of a process window function: the current window, the time, and state."""
 
     __slots__ = ("_global", "_time", "_window", "_windowed")
 
@@ -22,46 +22,46 @@ class WindowContext:
         self._window: Any = None
 
     def window(self) -> Any:
-        """The window."""
+        """Returns the window."""
         return self._window
 
     def current_processing_time(self) -> int:
-        """The clock of the slot, in milliseconds since 1970."""
+        """Returns the slot's clock, in milliseconds since 1970."""
         return self._time.current_processing_time()
 
     def current_watermark(self) -> int:
-        """The watermark that the operator has reached."""
+        """Returns the current watermark of the operator."""
         return self._time.watermark
 
     def window_state(self) -> StateStore:
-        """State of this key and this window only; drop it in `clear`."""
+        """Returns state scoped to this key and window; clear it in `clear`."""
         return self._windowed
 
     def global_state(self) -> StateStore:
-        """State of this key, across its windows."""
+        """Returns state scoped to this key, shared by its windows."""
         return self._global
 
 
 class PassOn:
-    """No function: the result is what the records were reduced or aggregated to."""
+    """Passes on the reduced or aggregated value, without a window function."""
 
     function: Any = None
     """The user's function."""
     reducers: tuple[Any, ...] = ()
-    """The user's functions that are called before it, where records are reduced only when a window fires."""
+    """The user's functions called before it, if records are reduced only when a window fires."""
     clears = False
-    """Whether the function has something to do when a window is dropped."""
+    """Whether the function has a `clear` for dropped windows."""
 
     def results(self, key: Any, context: WindowContext, elements: list[Any]) -> Iterable[Any]:
-        """The results of a window."""
+        """Returns the results of a window."""
         return elements
 
     def original(self, record: Any) -> Any:
-        """A record as it was before it came here, for the side output of late records."""
+        """Returns a record as it arrived, for the side output of late records."""
         return record
 
     def clear(self, context: WindowContext) -> None:
-        """Nothing to drop."""
+        """Does nothing."""
 
 
 class Apply(PassOn):

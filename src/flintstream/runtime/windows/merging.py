@@ -1,4 +1,4 @@
-"""MergingWindows: the windows of a key that may merge, such as sessions, and where the contents of each are kept."""
+"""MergingWindows: the windows of a key that may merge, such as sessions, and their state windows."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 OnMerge = Callable[[Any, list[Any], Any, list[Any]], None]
-"""Of the new window, the windows that it is made of, its state window, and the state windows merged into that."""
+"""Called with the new window, the windows merged into it, its state window, and the state windows merged into that."""
 
 
 class MergingWindows:
-    """Maps each window of a key to its state window: the one under which its contents are kept.
+    """Maps each window of a key to its state window, under which its contents are stored.
 
-    When windows merge, the contents of one of them stay where they are and the others' are merged into them, so the name
-    under which contents are kept may be that of a window that is gone.
+    When windows merge, the contents of one of them stay in place and the others are merged into them, so a state window
+    may no longer exist as a window.
     """
 
     def __init__(self, assigner: Any, mapping: dict[Any, Any]) -> None:
         self._assigner = assigner
         self.mapping = mapping
-        """Window to state window; the operator stores it with the key."""
+        """State windows by window; the operator stores it with the key."""
 
     def state_window(self, window: Any) -> Any:
-        """Where the contents of a window are kept; None if there is no such window (any more)."""
+        """Returns the state window of a window; None if the window does not exist."""
         return self.mapping.get(window)
 
     def retire(self, window: Any) -> None:
-        """Forgets a window."""
+        """Removes a window."""
         self.mapping.pop(window, None)
 
     def add(self, new: Any, on_merge: OnMerge) -> Any:
-        """Adds a window; returns the one that it has become part of."""
+        """Adds a window; returns the window that it has been merged into."""
         merged = _Merged()
         self._assigner.merge_windows([*self.mapping, new], merged)
         result, joined = new, False
@@ -39,7 +39,7 @@ class MergingWindows:
             if new in parts:
                 result, joined = target, True
                 if not members:
-                    # Nothing but the new window, which now has another shape.
+                    # Only the new window, which now has other bounds.
                     self.mapping[target] = target
                     continue
                 if new not in self.mapping:
@@ -54,11 +54,11 @@ class MergingWindows:
 
 
 class _Merged:
-    """Takes what an assigner says about windows that merge."""
+    """Collects the merges reported by an assigner."""
 
     def __init__(self) -> None:
         self.found: list[tuple[Any, list[Any]]] = []
 
     def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
-        """These windows become that one."""
+        """Records a group of windows and the window that replaces it."""
         self.found.append((merge_result, list(to_be_merged)))

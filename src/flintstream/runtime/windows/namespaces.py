@@ -1,4 +1,4 @@
-"""State of a key and a window, and the contexts that hand it out."""
+"""State scoped to a key and a window, and the contexts that provide it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flintstream.runtime.state.ttl import IncrementalCleanup
 
 
 class NamespaceTable(MutableMapping[Any, Any]):
-    """The entries of the current key in a table from key to window to entry; no entry leaves no trace of its key."""
+    """The entries of the current key in a table by key and window; a key without entries is removed."""
 
     def __init__(self, backend: KeyedStateBackend, table: MutableMapping[Any, Any]) -> None:
         self._backend = backend
@@ -44,7 +44,7 @@ class NamespaceTable(MutableMapping[Any, Any]):
 
 
 class NamespacedStateBackend(KeyedStateBackend):
-    """A backend inside a backend: its `current_key` is the window at hand, the other's the key at hand."""
+    """A backend nested in another: its `current_key` is the current window, the outer one's the current key."""
 
     def __init__(self, backend: KeyedStateBackend, prefix: str) -> None:
         super().__init__(backend.operator, backend.max_parallelism, backend.clock, backend.key_groups)
@@ -56,10 +56,10 @@ class NamespacedStateBackend(KeyedStateBackend):
         return NamespaceTable(self._backend, self._backend.engine_table(self._prefix + name))
 
     def touch(self, keys: Collection[Any]) -> None:
-        """The backend around knows."""
+        """Does nothing: the outer backend tracks changes."""
 
     def clean_with_every_record(self, cleanup: IncrementalCleanup, size: int) -> None:
-        """Entries are cleaned when they are used, and with their window."""
+        """Does nothing: entries are cleaned up on access, and with their window."""
 
     def changed_keys(self) -> set[Any] | None:
         return self._backend.changed_keys()
@@ -75,7 +75,7 @@ class NamespacedStateBackend(KeyedStateBackend):
         return state
 
     def merge(self, descriptor: Any, windows: Collection[Any], target: Any) -> None:
-        """Merges what is stored for some windows of the current key into another one."""
+        """Merges the state of several windows of the current key into another one."""
         self.state_of(descriptor)
         table = self.table(descriptor.name)
         entries = [table.pop(window) for window in windows if window != target and window in table]
@@ -96,13 +96,13 @@ class NamespacedStateBackend(KeyedStateBackend):
         if kind == "list":
             return entry + other
         raise TypeError(
-            f"operator '{self.operator}': state {descriptor.name!r} is a {kind} state, which cannot be merged when windows "
-            "are: use list, reducing or aggregating state"
+            f"operator '{self.operator}': state {descriptor.name!r} is a {kind} state, which cannot be merged when "
+            "windows merge: use list, reducing or aggregating state"
         )
 
 
 class StateStore:
-    """Where a window function gets state from: of its key and window, or of its key alone."""
+    """Provides state to a window function: scoped to its key and window, or to its key."""
 
     def __init__(self, backend: KeyedStateBackend) -> None:
         self.get_state = backend.value_state

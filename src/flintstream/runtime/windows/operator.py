@@ -1,4 +1,4 @@
-"""WindowOperator: windows of any assigner, with any trigger and evictor."""
+"""WindowOperator: the general window operator, for any assigner, trigger and evictor."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from flintstream.runtime.windows.base import ALIGNED_TABLE, EVICTED_TABLE, GENER
 from flintstream.runtime.windows.contents import MISSING
 from flintstream.runtime.windows.merging import MergingWindows
 from flintstream.runtime.windows.namespaces import NamespacedStateBackend
-from flintstream.runtime.windows.parts import WindowParts
+from flintstream.runtime.windows.spec import WindowSpec
 from flintstream.runtime.windows.stored import StoredWindows
 
 
 class AssignerContext:
-    """What an assigner may ask."""
+    """The context of an assigner."""
 
     def __init__(self, operator: WindowOperator) -> None:
         self.get_current_processing_time = operator.context.services.clock
         self._runtime_context = operator.context.runtime_context
 
     def get_runtime_context(self) -> Any:
-        """The runtime context of the operator."""
+        """Returns the runtime context of the operator."""
         return self._runtime_context
 
 
 class TriggerContext:
-    """Time, timers and state of the key and window at hand, for a trigger."""
+    """Time, timers and state of the current key and window, for a trigger."""
 
     def __init__(self, operator: WindowOperator) -> None:
         self._operator = operator
@@ -39,46 +39,46 @@ class TriggerContext:
         self.get_current_processing_time = operator.context.services.clock
         self.window: Any = None
         self.merged: list[Any] = []
-        """While windows merge: those that become `window`."""
+        """During a merge: the windows merged into `window`."""
 
     def get_metric_group(self) -> Any:
-        """Where the trigger registers metrics."""
+        """Returns the group in which the trigger registers metrics."""
         return self._operator.context.runtime_context.get_metrics_group()
 
     def get_current_watermark(self) -> int:
-        """The watermark that the operator has reached."""
+        """Returns the current watermark of the operator."""
         return self._timers.watermark
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Asks for `on_processing_time` at that time."""
+        """Registers a timer that calls `on_processing_time`."""
         if not self._timers.quiesced:
             self._timers.processing.add(time, Namespaced(self._state.current_key, self.window))
 
     def register_event_time_timer(self, time: int) -> None:
-        """Asks for `on_event_time` when the watermark reaches that time."""
+        """Registers a timer that calls `on_event_time` when the watermark reaches that time."""
         if not self._timers.quiesced:
             self._timers.event.add(time, Namespaced(self._state.current_key, self.window))
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Takes a timer back."""
+        """Deletes a timer."""
         self._timers.processing.remove(time, Namespaced(self._state.current_key, self.window))
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Takes a timer back."""
+        """Deletes a timer."""
         self._timers.event.remove(time, Namespaced(self._state.current_key, self.window))
 
     def get_partitioned_state(self, state_descriptor: Any) -> Any:
-        """State of this key and this window."""
+        """Returns state scoped to the current key and window."""
         self._windowed.current_key = self.window
         return self._windowed.state_of(state_descriptor)
 
     def merge_partitioned_state(self, state_descriptor: Any) -> None:
-        """Merges the state of the old windows into that of the new one."""
+        """Merges the state of the merged windows into that of the new window."""
         self._windowed.merge(state_descriptor, self.merged, self.window)
 
 
 class EvictorContext:
-    """The time, for an evictor."""
+    """The context of an evictor."""
 
     def __init__(self, operator: WindowOperator) -> None:
         self._timers = operator.timers
@@ -86,18 +86,18 @@ class EvictorContext:
         self.get_metric_group = operator.context.runtime_context.get_metrics_group
 
     def get_current_watermark(self) -> int:
-        """The watermark that the operator has reached."""
+        """Returns the current watermark of the operator."""
         return self._timers.watermark
 
 
 class WindowOperator(WindowBase):
-    """Keeps the windows of each key: assigns records to them, asks the trigger, calls the function, cleans up.
+    """Maintains the windows of each key: assigns records, consults the trigger, calls the function, cleans up.
 
-    With `make_window(start, end)` it can go on from a checkpoint of aligned windows.
+    With `make_window(start, end)` it can restore a checkpoint of aligned windows.
     """
 
-    def __init__(self, parts: WindowParts, make_window: Callable[[int, int], Any] | None = None) -> None:
-        super().__init__(parts)
+    def __init__(self, spec: WindowSpec, make_window: Callable[[int, int], Any] | None = None) -> None:
+        super().__init__(spec)
         self._make_window = make_window
 
     def open(self) -> None:
@@ -108,31 +108,31 @@ class WindowOperator(WindowBase):
         self.trigger_state = NamespacedStateBackend(state, "_trigger:")
         self._time = self.timers
         super().open()
-        self._merging: Any = state.engine_table("_merging") if hasattr(self._parts.assigner, "merge_windows") else None
+        self._merging: Any = state.engine_table("_merging") if hasattr(self._spec.assigner, "merge_windows") else None
         self._assigner_context = AssignerContext(self)
         self._trigger_context = TriggerContext(self)
         self._evictor_context = EvictorContext(self)
         aligned = self._aligned_windows()
-        self._stored: Any = self.own_table(GENERAL_TABLE if self._parts.evictor is None else EVICTED_TABLE)
-        """Key to window to contents."""
+        self._stored: Any = self.own_table(GENERAL_TABLE if self._spec.evictor is None else EVICTED_TABLE)
+        """Contents by key and window."""
         for key, stored in aligned.items():
-            self.guarded(self._take_over, key, stored)
+            self.guarded(self._restore_windows, key, stored)
 
     def _aligned_windows(self) -> dict[Any, StoredWindows]:
-        """What aligned windows have left, where this operator can go on from it."""
-        if self._make_window is None or self._parts.evictor is not None or ALIGNED_TABLE not in self._state.restored:
+        """Returns the stored aligned windows, if this operator can restore them."""
+        if self._make_window is None or self._spec.evictor is not None or ALIGNED_TABLE not in self._state.restored:
             return {}
         table = self._state.engine_table(ALIGNED_TABLE)
         found = dict(table)
         table.clear()
         return found
 
-    def _take_over(self, key: Any, stored: StoredWindows) -> None:
-        """Keeps the windows of a key, with the timers that the default trigger would have set here."""
+    def _restore_windows(self, key: Any, stored: StoredWindows) -> None:
+        """Restores the windows of a key, with the timers that the default trigger would have set."""
         assert self._make_window is not None
         self._state.current_key = key
         entries = {}
-        for start, contents in stored.each(self._parts.contents):
+        for start, contents in stored.each(self._spec.contents):
             window = self._make_window(start, start + stored.layout[0])
             if self._cleanup_time(window) > stored.now:
                 entries[window] = contents
@@ -159,13 +159,13 @@ class WindowOperator(WindowBase):
         except Exception as error:
             raise self.fault(error, record) from error
         self._emitter.flush()
-        self.give_late(batch, late)
+        self.emit_late(batch, late)
 
     def _process(self, record: Any, timestamp: int) -> bool:
-        """Adds a record to its windows; false if it came too late for all of them."""
-        windows = self._parts.assigner.assign_windows(record, timestamp, self._assigner_context)
+        """Adds a record to its windows; returns False if it is late for all of them."""
+        windows = self._spec.assigner.assign_windows(record, timestamp, self._assigner_context)
         taken = False
-        for window, value in zip(windows, self._parts.contents.for_windows(record, len(windows))):
+        for window, value in zip(windows, self._spec.contents.for_windows(record, len(windows))):
             if self._merging is None:
                 if self._is_late(window):
                     continue
@@ -180,18 +180,18 @@ class WindowOperator(WindowBase):
                 self._keep_merging(merging)
                 self._add(window, merging.state_window(window), value, timestamp)
             taken = True
-        return taken or not (self._event_time and timestamp + self._parts.allowed_lateness <= self.timers.watermark)
+        return taken or not (self._event_time and timestamp + self._spec.allowed_lateness <= self.timers.watermark)
 
     def _add(self, window: Any, state_window: Any, record: Any, timestamp: int) -> None:
-        parts, key = self._parts, self._state.current_key
+        spec, key = self._spec, self._state.current_key
         entries = self._stored.get(key)
         if entries is None:
             entries = self._stored[key] = {}
-        element = record if parts.evictor is None else (record, timestamp)
-        entries[state_window] = parts.contents.add(entries.get(state_window, MISSING), element)
+        element = record if spec.evictor is None else (record, timestamp)
+        entries[state_window] = spec.contents.add(entries.get(state_window, MISSING), element)
         self._trigger_context.window = window
-        decision = parts.trigger.on_element(record, timestamp, window, self._trigger_context)
-        self._obey(decision, window, state_window, timestamp)
+        decision = spec.trigger.on_element(record, timestamp, window, self._trigger_context)
+        self._apply(decision, window, state_window, timestamp)
         self._set_cleanup_timer(window)
 
     # --- time ---
@@ -208,7 +208,7 @@ class WindowOperator(WindowBase):
 
     def end_key(self) -> None:
         self.timers.watermark = MAX_WATERMARK
-        # As in Flink: timers that a trigger registers now are ignored. Some would register themselves again for ever.
+        # As in Flink, timers that a trigger registers now are ignored: some would register themselves for ever.
         self.timers.quiesced = True
         self._fire(self.timers.event, MAX_WATERMARK, TimeDomain.EVENT_TIME)
         self._fire(self.timers.processing, MAX_WATERMARK, TimeDomain.PROCESSING_TIME)
@@ -224,7 +224,7 @@ class WindowOperator(WindowBase):
 
     def _fire_processing_time(self) -> None:
         if self.timers.processing.earliest is not None:
-            # A timer is due when the clock has passed its millisecond: then no record can fall into it.
+            # A timer fires after the clock has passed its millisecond, when no record can have that time any more.
             now = self.timers.current_processing_time() - 1
             self._fire(self.timers.processing, now, TimeDomain.PROCESSING_TIME)
 
@@ -248,22 +248,22 @@ class WindowOperator(WindowBase):
         self._emitter.flush()
 
     def _on_timer(self, timestamp: int, window: Any, domain: TimeDomain) -> None:
-        parts, event = self._parts, domain is TimeDomain.EVENT_TIME
+        spec, event = self._spec, domain is TimeDomain.EVENT_TIME
         state_window = window
         if self._merging is not None:
             state_window = self._merging_windows().state_window(window)
             if state_window is None:
-                return  # A timer of a window that has merged into another one.
+                return  # A timer of a window that has been merged into another one.
         self._trigger_context.window = window
-        ask = parts.trigger.on_event_time if event else parts.trigger.on_processing_time
-        self._obey(ask(timestamp, window, self._trigger_context), window, state_window, timestamp)
+        ask = spec.trigger.on_event_time if event else spec.trigger.on_processing_time
+        self._apply(ask(timestamp, window, self._trigger_context), window, state_window, timestamp)
         if event == self._event_time and timestamp == self._cleanup_time(window):
             self._clean(window, state_window)
 
     # --- windows ---
 
-    def _obey(self, decision: Any, window: Any, state_window: Any, timestamp: int) -> None:
-        """Does what the trigger has decided; `timestamp` is that of the record or timer that it was asked about."""
+    def _apply(self, decision: Any, window: Any, state_window: Any, timestamp: int) -> None:
+        """Carries out a trigger's decision; `timestamp` is that of the record or timer it decided on."""
         if decision.is_fire():
             entries = self._stored.get(self._state.current_key)
             contents = MISSING if entries is None else entries.get(state_window, MISSING)
@@ -273,9 +273,9 @@ class WindowOperator(WindowBase):
             self._drop_contents(state_window)
 
     def _emit(self, window: Any, state_window: Any, contents: Any, timestamp: int) -> None:
-        parts, key = self._parts, self._state.current_key
-        if parts.evictor is None:
-            if elements := parts.contents.elements(contents):
+        spec, key = self._spec, self._state.current_key
+        if spec.evictor is None:
+            if elements := spec.contents.elements(contents):
                 self.call(window, key, elements, timestamp)
             return
         kept = self._evicted("evict_before", contents, window)
@@ -287,12 +287,13 @@ class WindowOperator(WindowBase):
             self._drop_contents(state_window)
 
     def _evicted(self, method: str, elements: list[Any], window: Any) -> list[Any]:
-        """What an evictor leaves of the records of a window."""
-        evictor = self._parts.evictor
+        """Returns the records of a window that an evictor keeps."""
+        evictor = self._spec.evictor
         kept = getattr(evictor, method)(list(elements), len(elements), window, self._evictor_context)
         if kept is None:
             raise TypeError(
-                f"{method}() of {type(evictor).__name__} gave None: it has to return the records that stay in the window"
+                f"{method}() of {type(evictor).__name__} returned None: it must return the records that stay in the "
+                "window"
             )
         return list(kept)
 
@@ -308,7 +309,7 @@ class WindowOperator(WindowBase):
         return self._event_time and self._cleanup_time(window) <= self.timers.watermark
 
     def _cleanup_time(self, window: Any) -> int:
-        lateness = self._parts.allowed_lateness if self._event_time else 0
+        lateness = self._spec.allowed_lateness if self._event_time else 0
         return min(window.max_timestamp() + lateness, MAX_WATERMARK)  # type: ignore[no-any-return]
 
     def _set_cleanup_timer(self, window: Any) -> None:
@@ -330,8 +331,8 @@ class WindowOperator(WindowBase):
     def _clean(self, window: Any, state_window: Any) -> None:
         self._drop_contents(state_window)
         self._trigger_context.window = window
-        self._parts.trigger.clear(window, self._trigger_context)
-        if self._parts.function.clears:
+        self._spec.trigger.clear(window, self._trigger_context)
+        if self._spec.function.clears:
             self.call_clear(window, self._state.current_key)
         if self._merging is not None:
             merging = self._merging_windows()
@@ -341,7 +342,7 @@ class WindowOperator(WindowBase):
     # --- merging ---
 
     def _merging_windows(self) -> MergingWindows:
-        return MergingWindows(self._parts.assigner, self._merging.get(self._state.current_key) or {})
+        return MergingWindows(self._spec.assigner, self._merging.get(self._state.current_key) or {})
 
     def _keep_merging(self, merging: MergingWindows) -> None:
         if merging.mapping:
@@ -350,9 +351,9 @@ class WindowOperator(WindowBase):
             self._merging.pop(self._state.current_key, None)
 
     def _merge(self, target: Any, windows: list[Any], state_window: Any, others: list[Any]) -> None:
-        """Windows of the current key have become one."""
+        """Merges windows of the current key."""
         self._check_merged(target)
-        context, trigger = self._trigger_context, self._parts.trigger
+        context, trigger = self._trigger_context, self._spec.trigger
         context.window, context.merged = target, windows
         trigger.on_merge(target, context)
         for window in windows:
@@ -365,15 +366,15 @@ class WindowOperator(WindowBase):
             contents = entries.pop(other, MISSING)
             if contents is not MISSING:
                 before = entries.get(state_window, MISSING)
-                entries[state_window] = contents if before is MISSING else self._parts.contents.merge(before, contents)
+                entries[state_window] = contents if before is MISSING else self._spec.contents.merge(before, contents)
 
     def _check_merged(self, target: Any) -> None:
-        """A window must not merge into one that is over: its results have been given.
+        """Raises if a window is merged into one that has ended, whose results have been emitted.
 
-        Not by the clock, which goes on between a record's window and this look at it.
+        Not in processing time, where the clock advances between the assignment of a window and this check.
         """
         now = self.timers.watermark
         if self._is_late(target):
             raise RuntimeError(
-                f"the windows of {self._parts.assigner!r} merge into {target!r}, which ended before the watermark {now}"
+                f"the windows of {self._spec.assigner!r} merge into {target!r}, which ended before the watermark {now}"
             )

@@ -1,9 +1,10 @@
-"""SharedPanes: the contents of overlapping windows, kept once for each pane of time.
+"""SharedPanes: stores the contents of overlapping windows once per pane of time.
 
-A record is added to the one pane that it falls into. A window that fires needs all its panes merged, which would be as many
-merges as it has panes, again for each window. Windows end one after the other, so two running merges do: of the panes
-up to a boundary, from each possible start on, made when the first window passes the boundary; and of those behind it, which
-grows with each window. Then a window costs three merges a key, however many panes it has.
+A record is added to the one pane that contains its time. Merging all panes of each window that fires would cost as many
+merges as the window has panes. Since windows end in order, two running aggregates suffice (the two-stacks algorithm):
+the front, computed when the first window passes a boundary, has the panes before the boundary merged from each window
+start; the back has the panes after the boundary, and grows with each window. A window then costs about three merges per
+key, however many panes it has.
 """
 
 from __future__ import annotations
@@ -17,36 +18,38 @@ from flintstream.runtime.windows.contents import MISSING, Cell, WindowContents
 
 
 class SharedPanes:
-    """Panes of `pane` milliseconds, for windows of `size` that start every `slide`: both multiples of `pane`."""
+    """Panes of `pane` milliseconds, for windows of `size` that start every `slide`; both are multiples of `pane`."""
 
     def __init__(self, contents: WindowContents, size: int, slide: int, pane: int) -> None:
         self._contents = contents
         self._size, self._slide, self._pane = size, slide, pane
         self.cells: dict[int, Cell] = {}
-        """The start of a pane to the contents of its keys."""
+        """The contents of each pane by key, by the pane's start."""
         self._copies = False
-        """Whether contents are copied before they are merged: as soon as some were seen that can change."""
+        """Whether contents are copied before merging: set once mutable contents were seen."""
         self._plain: set[int] = set()
-        """Panes whose contents cannot."""
-        self.forget_merges()
+        """Panes known to have immutable contents only."""
+        self.reset()
 
-    def forget_merges(self) -> None:
-        """The next window is merged from its panes: time may start anew."""
+    def reset(self) -> None:
+        """Discards the aggregates: the next window is merged from its panes, since time may start over."""
         self._front: dict[int, Cell] = {}
-        """The start of a window that has not fired to what its panes up to the boundary are merged to."""
+        """The merged panes up to the boundary, by the start of the window that has not fired."""
         self._back: Cell = {}
-        """What the panes from the boundary on are merged to."""
+        """The merged panes from the boundary on."""
         self._merged_to = 0
-        """The end of the last pane in it."""
+        """The end of the last pane in `_back`."""
         self._stale: set[Any] = set()
-        """Keys with records that came after their pane was merged."""
+        """Keys with records added to a pane after it was merged."""
 
     def cell(self, low: int) -> Cell:
-        """The contents of a pane, to add to while it has not been merged: up to the end of the last window that fired."""
+        """Returns the contents of a pane for adding records. Only for panes not merged yet: after the last fired
+        window's end.
+        """
         return self.cells.setdefault(low, {})
 
     def add(self, low: int, key: Any, value: Any) -> None:
-        """Adds a record to any pane."""
+        """Adds a record to any pane, merged or not."""
         cell = self.cell(low)
         cell[key] = self._contents.add(cell.get(key, MISSING), value)
         self._plain.discard(low)
@@ -54,20 +57,20 @@ class SharedPanes:
             self._stale.add(key)
 
     def drop(self, start: int) -> list[Cell]:
-        """Drops what only the window that starts there needs, and returns it: the next one starts a slide later."""
+        """Drops and returns the panes that only the window with this start needs: the next one starts a slide later."""
         self._front.pop(start, None)
         lows = range(start, start + self._slide, self._pane)
         self._plain.difference_update(lows)
         return [self.cells.pop(low) for low in lows if low in self.cells]
 
     def keys(self, start: int) -> Iterable[Any]:
-        """The keys of a window."""
-        return dict.fromkeys(chain.from_iterable(self._parts(start)))
+        """Returns the keys of a window."""
+        return dict.fromkeys(chain.from_iterable(self._panes_of(start)))
 
     def of_key(self, start: int, key: Any) -> Any:
-        """The contents of one key in a window, which the caller may change; MISSING if there are none."""
+        """Returns the contents of one key in a window, which the caller may modify; MISSING if there are none."""
         merged = MISSING
-        for cell in self._parts(start):
+        for cell in self._panes_of(start):
             contents = detached(cell[key]) if key in cell else MISSING
             if merged is MISSING:
                 merged = contents
@@ -76,64 +79,64 @@ class SharedPanes:
         return merged
 
     def of_window(self, start: int) -> Cell:
-        """The contents of all keys in a window, which the caller may change. Each window is asked for once, in order."""
+        """Returns the contents of all keys in a window, which the caller may modify. Called once per window, in order."""
         if start in self._front and start + self._size >= self._merged_to:
             self._extend(start + self._size)
         else:
-            self._turn(start)
+            self._flip(start)
         result = self._front.pop(start)
-        self._merge_into(result, self._looked_at(self._back))
+        self._merge_into(result, self._checked(self._back))
         for key in self._stale:
             contents = self.of_key(start, key)
             if contents is not MISSING:
                 result[key] = contents
         return result
 
-    def _parts(self, start: int) -> list[Cell]:
+    def _panes_of(self, start: int) -> list[Cell]:
         lows = range(start, start + self._size, self._pane)
         return [self.cells[low] for low in lows if low in self.cells]
 
-    def _turn(self, start: int) -> None:
-        """Puts the boundary behind this window, and merges from the boundary back to each start of a window."""
-        self.forget_merges()
+    def _flip(self, start: int) -> None:
+        """Moves the boundary to the end of this window, and merges backwards from it to each window start."""
+        self.reset()
         self._merged_to = start + self._size
         running: Cell = {}
         for low in range(self._merged_to - self._pane, start - 1, -self._pane):
             earlier = self._copy(self._pane_at(low))
-            self._merge_into(earlier, self._looked_at(running))
+            self._merge_into(earlier, self._checked(running))
             running = earlier
             if (low - start) % self._slide == 0:
                 self._front[low] = running
 
     def _extend(self, end: int) -> None:
-        """Takes the panes into the running merge that have ended since the window before."""
+        """Merges the panes into `_back` that have ended since the previous window."""
         for low in range(self._merged_to, end, self._pane):
             self._merge_into(self._back, self._pane_at(low))
         self._merged_to = end
 
     def _merge_into(self, target: Cell, other: Cell) -> None:
-        """Merges contents of `other` into those of `target`, key by key; `other` stays as it is."""
+        """Merges contents of `other` into those of `target`, key by key; `other` is not modified."""
         merge, get = self._contents.merge, target.get
         for key, contents in (self._copy(other) if self._copies else other).items():
             before = get(key, MISSING)
             target[key] = contents if before is MISSING else merge(before, contents)
 
     def _copy(self, cell: Cell) -> Cell:
-        """The contents, copied where they can change: merging may reuse either side, and so may what makes the result."""
+        """Returns the contents, copied if mutable: merging may reuse either side, and so may the window function."""
         if self._copies:
             return {key: detached(contents) for key, contents in cell.items()}
         return dict(cell)
 
     def _pane_at(self, low: int) -> Cell:
-        """The contents of a pane, all of which were looked at whether they can change."""
+        """Returns the contents of a pane, checked for mutable ones."""
         cell = self.cells.get(low, {})
         if cell and not self._copies and low not in self._plain:
             self._plain.add(low)
             self._copies = not all_plain(cell.values())
         return cell
 
-    def _looked_at(self, cell: Cell) -> Cell:
-        """Contents that were merged, all of which were looked at whether they can change."""
+    def _checked(self, cell: Cell) -> Cell:
+        """Returns merged contents, checked for mutable ones."""
         if cell and not self._copies:
             self._copies = not all_plain(cell.values())
         return cell

@@ -1,4 +1,4 @@
-"""StoredWindows: what aligned windows leave in a checkpoint, for themselves or for the general operator."""
+"""StoredWindows: aligned windows as stored in a checkpoint, restored by either window operator."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ class StoredWindows(NamedTuple):
     """The windows of a key."""
 
     windows: dict[int, Any]
-    """The start of a window to its contents; of those that share no panes."""
+    """The contents of windows that share no panes, by their start."""
     panes: dict[int, Any]
-    """The start of a pane to its contents."""
+    """The contents of panes, by their start."""
     now: int
-    """How far time had come: windows that end up to there have fired."""
+    """The time reached: windows that end up to it have fired."""
     shared_from: float | None
     """Windows that start from here on share panes, if any; None if they must not."""
     layout: tuple[int, int, int]
-    """The size of windows, how far apart they start, and their offset."""
+    """The size, slide and offset of the windows."""
 
     def own_up_to(self) -> float:
-        """Windows that start before this have contents of their own, or had."""
+        """Returns the start before which windows have, or had, separate contents."""
         last = max(self.windows, default=-inf)
         return max(last + 1, -inf if self.shared_from is None else self.shared_from)
 
     def shared(self) -> set[int]:
-        """The starts of the windows that have panes; some of them may be over."""
+        """Returns the starts of the windows with panes; some may have expired."""
         size, slide, offset = self.layout
         starts: set[int] = set()
         for low in self.panes:
@@ -38,7 +38,7 @@ class StoredWindows(NamedTuple):
         return {start for start in starts if self.shared_from is not None and start >= self.shared_from}
 
     def each(self, contents: WindowContents) -> Iterator[tuple[int, Any]]:
-        """All windows by themselves: their starts, and contents that are no one else's."""
+        """Yields the start and separate contents of every window."""
         yield from self.windows.items()
         size, slide, _ = self.layout
         panes = SharedPanes(contents, size, slide, gcd(size, slide))

@@ -93,13 +93,13 @@ class FakeJob:
             self.coordinator.acknowledge(self.store(pending, slot, base))
 
     def decline(self, pending: Pending, slot: int, why: str = "no room") -> None:
-        """A slot could not store its part."""
+        """A slot could not store its snapshot."""
         self.coordinator.decline(SnapshotFailed(slot, pending.checkpoint_id, engine_fault(OSError(why))))
 
     def settle(self) -> None:
         """Waits for what the coordinator does on threads of its own."""
         for _ in range(3):
-            assert StorageWriter.settle({self.coordinator._writer, *self._writers}, 60)
+            assert StorageWriter.wait_idle({self.coordinator._writer, *self._writers}, 60)
 
     def outcomes(self) -> list[Outcome]:
         """What became of checkpoints; the slots are told."""

@@ -268,7 +268,7 @@ def test_what_fails_behind_the_entry_of_a_checkpoint_does_not_make_it_incomplete
     job.answer(pending)
     (outcome,) = job.outcomes()
     assert outcome.completed
-    assert "checkpoint 1 is complete; behind that: OSError('too late')" in caplog.text
+    assert "checkpoint 1 is complete, but an error followed: OSError('too late')" in caplog.text
     assert job.kept() == [1]
     assert job.files() == job.expected_files()
     assert read_checkpoint(job.coordinator.storage.root)[0].checkpoint_id == 1
@@ -428,7 +428,7 @@ def test_changes_since_a_checkpoint_that_is_gone_are_refused(job):
     pending = job.begin()
     job.answer(pending, base=77)
     (outcome,) = job.outcomes()
-    assert str(outcome.error) == "checkpoint 77, which it goes on from, is gone"
+    assert str(outcome.error) == "checkpoint 77, on which it is based, no longer exists"
     assert job.files() == set()
 
 
@@ -494,7 +494,7 @@ def test_the_end_of_an_attempt_leaves_nothing_on_its_way(job, tmp_path):
     outcomes = job.coordinator.end_attempt()
     assert [outcome.completed for outcome in outcomes] == [False, False]
     for pending in (checkpoint, savepoint):
-        assert str(pending.result.exception()) == "the job has failed or ended"
+        assert str(pending.result.exception()) == "the job failed or ended"
     job.answer(checkpoint, 1)
     assert job.outcomes() == []
     assert job.coordinator.next_due(1) is not None
@@ -545,7 +545,7 @@ def test_a_new_attempt_goes_on_from_what_is_kept(job):
 
 def test_numbers_go_on_behind_the_checkpoint_that_was_restored(make):
     job = make()
-    job.coordinator.number_behind(41)
+    job.coordinator.skip_numbers_up_to(41)
     assert job.begin().checkpoint_id == 42
 
 
@@ -575,7 +575,7 @@ def test_a_second_driver_takes_over(make):
     (outcome,) = first.coordinator.outcomes()
     assert isinstance(outcome.error, LeaseLostError)
     assert "another driver (process" in str(outcome.error)
-    assert "lease/00000003 is its entry, and this driver's last one is 00000002" in str(outcome.error)
+    assert "lease/00000003 is its entry; this driver's last one is 00000002" in str(outcome.error)
     assert second.files() == before
     with pytest.raises(LeaseLostError):
         first.coordinator.count(outcome)
@@ -589,7 +589,7 @@ def test_a_job_whose_directory_was_emptied_does_not_take_that_for_another_driver
     job.settle()
     (outcome,) = job.coordinator.outcomes()
     assert isinstance(outcome.error, StorageError)
-    assert "lease/00000002 is gone, which this job put there" in str(outcome.error)
+    assert "lease/00000002 was written by this job and no longer exists" in str(outcome.error)
     job.coordinator.begin_attempt()
     job.checkpoint()
 
@@ -764,9 +764,9 @@ def test_what_is_written_after_the_attempt_is_restored_with_the_epochs_that_it_c
     wait_until(lambda: job.kept() == [1], 60.0)
     job.coordinator.begin_attempt()
     assert job.coordinator.store.latest.checkpoint_id == 1
-    assert job.coordinator.epoch_before(1) == job.pending.epoch == 1
+    assert job.coordinator.last_epoch_in(1) == job.pending.epoch == 1
     job.coordinator.begin_attempt()
-    assert job.coordinator.epoch_before(1) == 0
+    assert job.coordinator.last_epoch_in(1) == 0
 
 
 def test_a_savepoint_that_hangs_holds_no_checkpoint_up(make, clock, monkeypatch, tmp_path):
@@ -825,11 +825,11 @@ def test_one_is_overdue_when_it_could_not_begin_for_as_long_as_one_may_take(make
 def test_one_that_was_missed_counts_as_failed_and_the_next_may_be_missed_after_the_same_time(make, clock):
     job = make(timeout=60.0, tolerable_failures=1)
     clock.now = START + 70
-    assert job.coordinator.miss()
+    assert job.coordinator.count_overdue()
     assert not job.coordinator.is_overdue(START)
     clock.now = START + 140
     assert job.coordinator.is_overdue(START)
-    assert not job.coordinator.miss()
+    assert not job.coordinator.count_overdue()
 
 
 def test_one_on_its_way_is_not_overdue(make, clock):
@@ -837,7 +837,7 @@ def test_one_on_its_way_is_not_overdue(make, clock):
     job.begin()
     clock.now += 1000
     assert not job.coordinator.is_overdue(START), "it is late: that is another matter"
-    assert len(job.coordinator.late()) == 1
+    assert len(job.coordinator.timed_out()) == 1
 
 
 def test_a_job_without_checkpoints_misses_none(make, clock):

@@ -106,7 +106,7 @@ def test_entries_of_checkpoints_that_are_gone_are_removed_and_the_last_one_stays
     lease = claimed(storage)
     for number in (1, 2, 3):
         lease.complete(number, 1)
-    lease.forget([1, 2, 3])
+    lease.remove_entries([1, 2, 3])
     assert storage.names("lease") == ["00000001", "00000004"]
     lease.check()
     lease.begin_attempt()
@@ -283,7 +283,7 @@ def test_a_link_whose_answer_was_lost_counts(tmp_path, monkeypatch):
 def test_what_is_no_entry_is_told(storage):
     claimed(storage)
     storage.write("lease/00000001", b"something else")
-    with pytest.raises(StorageError, match="lease/00000001 is no entry of a job's lease"):
+    with pytest.raises(StorageError, match="lease/00000001 is not a valid entry of a job's lease"):
         LeaseLog(storage).entries()
 
 
@@ -304,7 +304,7 @@ def test_a_completed_checkpoint_without_metadata_is_missed(storage):
     for number in (1, 2):
         store.add(metadata(number), 1)
     storage.remove("chk-2")
-    with pytest.raises(CorruptCheckpointError, match=r"chk-2/_metadata is missing.*chk-1 is whole, but older"):
+    with pytest.raises(CorruptCheckpointError, match=r"chk-2/_metadata is missing.*chk-1 is intact, but older"):
         read_checkpoint(storage.root)
 
 

@@ -104,7 +104,7 @@ def test_any_other_file_is_refused_by_name(data):
 
 
 def test_a_file_with_more_behind_it_is_refused():
-    with pytest.raises(CorruptCheckpointError, match=r"added to"):
+    with pytest.raises(CorruptCheckpointError, match=r"truncated or extended"):
         CheckpointMetadata.from_bytes(CONTENT + b"\0", "/data/_metadata")
 
 
@@ -113,7 +113,7 @@ def test_another_version_of_the_format_is_named():
     fields = header.unpack_from(CONTENT)
     newer = header.pack(fields[0], 3, *fields[2:]) + CONTENT[header.size :]
     with pytest.raises(
-        CorruptCheckpointError, match=r"/data/_metadata has the format 3; this version reads formats 1 to 2"
+        CorruptCheckpointError, match=r"/data/_metadata has format 3; this version reads formats 1 to 2"
     ):
         CheckpointMetadata.from_bytes(newer, "/data/_metadata")
 
@@ -141,7 +141,7 @@ def _file_with(module_name: str, name: str) -> bytes:
 )
 def test_nothing_but_the_classes_of_metadata_is_read(tmp_path, monkeypatch, module_name, name):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CorruptCheckpointError, match=rf"refer to {module_name}\.{name}, which is not part of them"):
+    with pytest.raises(CorruptCheckpointError, match=rf"refer to {module_name}\.{name}, which is not allowed there"):
         CheckpointMetadata.from_bytes(_file_with(module_name, name), "there")
     assert os.listdir(tmp_path) == []
 
@@ -193,7 +193,7 @@ def test_the_directory_of_a_job_stands_for_its_latest_checkpoint(tmp_path):
 
 def cut_off(directory: Path) -> str:
     (directory / "_metadata").write_bytes((directory / "_metadata").read_bytes()[:-1])
-    return "chk-3/_metadata was cut off"
+    return "chk-3/_metadata was truncated"
 
 
 def alter(directory: Path) -> str:
@@ -210,7 +210,7 @@ def lose_a_file(directory: Path) -> str:
 
 def cut_a_file_off(directory: Path) -> str:
     os.truncate(directory.parent / "shared" / "three", 14)
-    return "shared/three, a file of checkpoint 3, was cut off: 14 of 15 bytes"
+    return "shared/three, a file of checkpoint 3, was truncated: it has 14 of 15 bytes"
 
 
 def add_to_a_file(directory: Path) -> str:
@@ -226,7 +226,7 @@ HARMS = [cut_off, alter, lose_a_file, cut_a_file_off, add_to_a_file]
 def test_an_older_checkpoint_is_never_used_in_place_of_the_last_one(tmp_path, harm):
     write(tmp_path, example("shared/two", 2))
     reason = harm(write(tmp_path, example("shared/three", 3)))
-    told = f"(?s){tmp_path}/chk-3, the last checkpoint.*{re.escape(reason)}.*{tmp_path}/chk-2 is whole, but older"
+    told = f"(?s){tmp_path}/chk-3, the last checkpoint.*{re.escape(reason)}.*{tmp_path}/chk-2 is intact, but older"
     with pytest.raises(CorruptCheckpointError, match=told):
         read_checkpoint(str(tmp_path))
     assert read_checkpoint(str(tmp_path / "chk-2"))[0].checkpoint_id == 2
@@ -250,7 +250,7 @@ def test_a_job_without_a_whole_checkpoint_is_refused_with_every_reason(tmp_path)
 
 def test_a_place_with_nothing_is_refused(tmp_path):
     for place in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(FileNotFoundError, match=rf"{place} is no checkpoint, savepoint or directory"):
+        with pytest.raises(FileNotFoundError, match=rf"{place} is not a checkpoint, a savepoint or a job's"):
             read_checkpoint(str(place))
 
 

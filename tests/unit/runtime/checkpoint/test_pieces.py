@@ -86,7 +86,7 @@ def test_the_memory_of_the_driver_takes_only_so_much():
     at_most = CheckpointTarget(None, max_state_size=1199)
     with pytest.raises(
         ValueError,
-        match=r"operator 'Count', subtask 2: its state has 1200 bytes.*takes at most 1199.*execution\.checkpointing\.dir.*"
+        match=r"operator 'Count', subtask 2: its state of 1200 bytes.*memory, 1199.*execution\.checkpointing\.dir.*"
         r"max_state_size",
     ):
         PieceWriter(at_most, "Count", 2).write(LARGE, SharedFiles())

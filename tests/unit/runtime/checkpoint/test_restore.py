@@ -116,7 +116,7 @@ def test_another_maximum_parallelism_is_refused_by_the_name_of_the_operator(tmp_
     location = savepoint(tmp_path, program(max_parallelism=128))
     with pytest.raises(
         RestoreError,
-        match=rf"operator 'Count': {location} was written with the maximum parallelism 128, and the program sets 256.*"
+        match=rf"operator 'Count': {location} was written with the maximum parallelism 128, but the program sets 256.*"
         r"set_max_parallelism\(128\), or set none",
     ):
         restored_operators(location, program(max_parallelism=256), allow_unclaimed=False)
@@ -148,14 +148,14 @@ def test_a_parallelism_above_the_maximum_that_is_taken_over_is_refused_by_the_na
     location = savepoint(tmp_path, program(parallelism=2, max_parallelism=16))
     with pytest.raises(
         RestoreError,
-        match=rf"operator 'Count': {location} was written with the maximum parallelism 16, and the program has the "
-        "parallelism 17: set it to 16 at most",
+        match=rf"operator 'Count': {location} was written with the maximum parallelism 16, "
+        "but the program's parallelism is 17: set it to at most 16",
     ):
         restored_operators(location, program(parallelism=17), allow_unclaimed=False)
 
 
 def test_a_place_without_a_checkpoint_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=rf"{tmp_path}/nothing is no checkpoint"):
+    with pytest.raises(FileNotFoundError, match=rf"{tmp_path}/nothing is not a checkpoint"):
         restored_operators(str(tmp_path / "nothing"), program(), allow_unclaimed=True)
 
 

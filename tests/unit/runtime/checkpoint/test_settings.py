@@ -90,7 +90,7 @@ def test_the_driver_may_keep_checkpoints_in_memory_though_there_is_a_directory(k
 
 
 def test_files_need_a_directory():
-    with pytest.raises(ValueError, match=r"checkpointing\.storage is 'filesystem', and execution\.checkpointing\.dir"):
+    with pytest.raises(ValueError, match=r"checkpointing\.storage is 'filesystem', but execution\.checkpointing\.dir"):
         CheckpointSettings.of({f"{PREFIX}storage": "filesystem"})
 
 

@@ -63,7 +63,7 @@ def test_the_first_key_signs_and_all_verify(tmp_path):
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
 def test_keys_that_others_can_read_are_refused(tmp_path, mode):
     with pytest.raises(
-        SigningKeyError, match=rf"has the mode {mode:04o}, so that others may use its keys: `chmod 600` it"
+        SigningKeyError, match=rf"has the mode {mode:04o}, so that other users can read its keys: `chmod 600` it"
     ):
         SigningKeys.read(key_file(tmp_path / "keys", FIRST, mode=mode))
 
@@ -119,7 +119,7 @@ def test_whatever_byte_is_altered_the_file_is_refused_by_name(place, change, men
 
 def test_unsigned_metadata_are_refused_by_name(keys):
     with pytest.raises(
-        CorruptCheckpointError, match=r"^/data/_metadata is not signed, and flint\.checkpoints\.signing"
+        CorruptCheckpointError, match=r"^/data/_metadata is not signed, but flint\.checkpoints\.signing"
     ):
         CheckpointMetadata.from_bytes(example().to_bytes(), "/data/_metadata", keys)
 

@@ -182,7 +182,9 @@ def test_pieces_are_read_back_and_what_is_missing_of_them_is_told(storage):
     (path,) = writer.files
     for size in (10, 5, 0):
         storage.write(path, b"threeseven!"[:size])
-        with pytest.raises(CorruptCheckpointError, match=rf"{path} was cut off: {max(0, size - 5)} of 6 bytes"):
+        with pytest.raises(
+            CorruptCheckpointError, match=rf"{path} was truncated: it has {max(0, size - 5)} of 6 bytes"
+        ):
             read_piece(part.groups[7], storage)
 
 

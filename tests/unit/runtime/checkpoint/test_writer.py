@@ -13,7 +13,7 @@ def test_one_thing_is_done_after_the_other_and_no_thread_is_left():
     writer, done = StorageWriter("storage under test"), list[int]()
     for number in range(100):
         writer.submit(done.append, number)
-    assert StorageWriter.settle([writer], ENOUGH_SECONDS)
+    assert StorageWriter.wait_idle([writer], ENOUGH_SECONDS)
     assert done == list(range(100))
     for thread in threading.enumerate():
         if thread.name == "storage under test":
@@ -34,7 +34,7 @@ def test_what_hangs_is_abandoned_and_what_waits_behind_it_is_dropped():
     hanging = writer.submit(lambda: (begun.set(), may_go_on.wait(ENOUGH_SECONDS)))
     behind = writer.submit(lambda: "never")
     assert begun.wait(ENOUGH_SECONDS)
-    assert not StorageWriter.settle([writer], 0.01)
+    assert not StorageWriter.wait_idle([writer], 0.01)
     writer.abandon()
     assert behind.cancelled()
     assert writer.submit(lambda: "on another thread").result(ENOUGH_SECONDS) == "on another thread"

@@ -479,16 +479,16 @@ class TestOtherWindows:
         [
             (
                 Job(lambda: windows(SlidingEventTimeWindows(40, 10, 0)).aggregate(Total())),
-                "was taken with windows of size 30, slide 10, offset 0, and the program now has windows of size 40",
+                "was taken with windows of size 30, slide 10, offset 0, but the program now has windows of size 40",
             ),
             (Job(lambda: windows(SlidingEventTimeWindows(30, 15, 0)).aggregate(Total())), ".* slide 10, .* slide 15"),
             (
                 Job(lambda: windows(SLIDING).evictor(CountEvictor.of(3)).aggregate(Total())),
-                "was taken with windows of time with their default trigger .*, and the program now has windows with an ev",
+                "was taken with time windows with their default trigger .*, but the program now has windows with an ev",
             ),
             (
                 Job(lambda: windows(GAP).aggregate(Total())),
-                "was taken with windows of time with their default trigger .*, and the program now has other windows",
+                "was taken with time windows with their default trigger .*, but the program now has other windows",
             ),
         ],
         ids=["size", "slide", "evictor", "sessions"],
@@ -509,7 +509,7 @@ class TestOtherWindows:
             assert stopped(job, parts, general_from=1) == never_stopped(job, parts)
 
     def test_aligned_ones_after_others(self) -> None:
-        message = "was taken with other windows .*, and the program now has windows of time with their default trigger"
+        message = "was taken with other windows .*, but the program now has time windows with their default trigger"
         with (
             pytest.raises(StateMigrationException, match=message),
             self.restore(JOBS["purged"], JOBS["tumbling, stateful"]),

@@ -1,4 +1,4 @@
-"""The RocksDB backend: keyed state on the slot's disk, as large as that, with a bounded part of it in memory."""
+"""The RocksDB backend: keyed state on the slot's disk, with a bounded cache in memory."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from flintstream.runtime.state.ttl import IncrementalCleanup
 
 _ANY = Types.PICKLED_BYTE_ARRAY()
 _FREED = 0.125
-"""The part of the cache that goes when it is full."""
+"""The fraction of the cache evicted when it is full."""
 _CHUNK = 4096
 _CLEAN_EVERY, _CLEAN_ENTRIES = 16384, 1024
-"""After so many records so many stored entries of each state are looked at whether they have expired."""
+"""After this many records, this many stored entries of each state are checked for expiry."""
 
 
 class RocksDBKeyedStateBackend(KeyedStateBackend):
-    """Keyed state in one RocksDB database in a directory of its own, which is removed when the backend is closed.
+    """Keyed state in one RocksDB database, whose directory is removed when the backend is closed.
 
-    Entries that were used lately are Python objects in a cache of bounded size; see `CachedTable`. Entries that have
-    expired are removed by the backend as it goes: one by one, in the order of RocksDB's keys, some for each block. RocksDB
-    could do so when it compacts files, but its Python package offers no filter that looks into values.
+    Recently used entries are Python objects in a bounded cache; see `CachedTable`. The backend itself removes expired
+    entries, some for each block, scanning in the order of RocksDB's keys. RocksDB could do this during compaction, but
+    its Python package has no compaction filter on values.
     """
 
     cleans_incrementally = False
@@ -67,8 +67,8 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         super().__init__(operator, max_parallelism, clock, key_groups)
         if os.path.isdir(directory) and os.listdir(directory):
             raise FileExistsError(
-                f"operator '{operator}': the directory {directory!r} for RocksDB's files is not empty: each backend needs "
-                "one of its own"
+                f"operator '{operator}': the directory {directory!r} for RocksDB's files is not empty: each backend "
+                "needs its own directory"
             )
         self.database: str = directory
         self._options = RocksDBOptions() if options is None else options
@@ -78,10 +78,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._tables: dict[str, CachedTable] = {}
         self._numbers: dict[str, int] = {}
         self._declared: dict[str, KeyedStateInfo] = {}
-        """The states that functions have asked for, whose entries fit what was declared."""
+        """The states requested by functions, whose entries fit their declarations."""
         self._identity = uuid.uuid4().hex
         self._identities: dict[str, str] = {}
-        """The identities of files that came with a checkpoint."""
+        """The identities of files that came from a checkpoint."""
         self._records = 0
 
     def _store(self) -> Store:
@@ -127,14 +127,14 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             self._clean()
 
     def _make_room(self) -> None:
-        """Called while a block is processed, which may read and write any number of entries of a map."""
+        """Evicts entries while a block is processed, which may access any number of entries of a map."""
         surplus = self._surplus()
         if surplus:
             for table in self._tables.values():
                 table.trim(surplus)
 
     def _surplus(self) -> float:
-        """The part of the caches that has to go; 0 while there is room."""
+        """Returns the fraction of the caches to evict; 0 while there is room."""
         used, budget = sum(table.size for table in self._tables.values()), self._memory.entry_bytes
         return 1 - budget * (1 - _FREED) / used if used > budget else 0
 
@@ -145,18 +145,18 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
                 self.table(name).clean(_CLEAN_ENTRIES, self.clock() - live.millis)
 
     def clean_with_every_record(self, cleanup: IncrementalCleanup, size: int) -> None:
-        """As in Flink, RocksDB has its own clean-up."""
+        """Does nothing: as in Flink, RocksDB has its own cleanup."""
 
     def changed_keys(self) -> set[Any] | None:
         return None
 
     def forget_changes(self) -> None:
-        """Which files are new is what makes checkpoints incremental."""
+        """Does nothing: incremental checkpoints are based on new files."""
 
     # --- what the program declares ---
 
     def _take_over(self, info: KeyedStateInfo) -> None:
-        # A function may ask for a state again and again.
+        # A function may request a state repeatedly.
         if self._declared.get(info.name) != info:
             table = self.table(info.name)
             super()._take_over(info)
@@ -195,9 +195,9 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
     # --- checkpoints ---
 
     def checkpoint(self, directory: str) -> RocksDBCheckpoint:
-        """A checkpoint in a local directory that does not exist yet.
+        """Takes a checkpoint in a local directory, which must not exist.
 
-        Its files are hard links where they never change, so it costs little; whoever called removes it.
+        Immutable files are hard links, so it is cheap; the caller removes it.
         """
         for table in self._tables.values():
             table.flush()
@@ -208,7 +208,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return RocksDBCheckpoint(directory, self.key_groups, files, states, numbers)
 
     def restore(self, checkpoints: list[RocksDBCheckpoint]) -> None:
-        """Takes over the key groups of this subtask from checkpoints of an earlier run; called before anything else."""
+        """Restores the key groups of this subtask from checkpoints; called before anything else."""
         found = [each for each in checkpoints if overlap(each.key_groups, self.key_groups)]
         if not found:
             return
@@ -228,7 +228,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             self._tables[name] = self._make_table(name, stored=True)
 
     def _merged(self, base: RocksDBCheckpoint, others: list[RocksDBCheckpoint]) -> RocksDBCheckpoint:
-        """What the restored database knows: the states of all, by the numbers that the base has for them or by new ones."""
+        """Returns the merged declaration: the states of all checkpoints, numbered as in the base or with new numbers."""
         states = dict(base.states)
         self._numbers = dict(base.numbers)
         for each in others:

@@ -1,4 +1,4 @@
-"""EntryCache: entries as Python objects in a cache, and as bytes in RocksDB."""
+"""EntryCache: caches entries of RocksDB as Python objects."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from flintstream.runtime.detach import PLAIN, is_plain
 from flintstream.runtime.state.rocksdb.store import Store
 
 CHUNK = 8192
-"""How many entries are written or read at once."""
+"""The number of entries written or read at once."""
 OVERHEAD = 100
-"""The bytes that an entry takes besides its value: its key, and its places in a dict and a set."""
+"""The overhead of an entry in bytes: its key, and its places in a dict and a set."""
 
 
 class _Mark:
-    """Stands for an entry in the cache."""
+    """A placeholder for an entry in the cache."""
 
     __slots__ = ()
 
@@ -26,17 +26,17 @@ class _Mark:
 UNKNOWN: Any = _Mark()
 """The key is not in the cache."""
 GONE: Any = _Mark()
-"""Nothing is stored for the key, or what is stored is to be removed."""
+"""The key has no entry, or its entry is to be removed."""
 
 
 class Keys(Protocol):
-    """The stored keys of keys."""
+    """Encodes keys as stored keys."""
 
     def encode(self, keys: Sequence[Any]) -> list[bytes]: ...
 
 
 class Codec(Protocol):
-    """The stored values of entries, and back."""
+    """Encodes entries as stored values, and decodes them."""
 
     def encode(self, keys: list[Any], entries: list[Any]) -> list[bytes]: ...
 
@@ -44,10 +44,10 @@ class Codec(Protocol):
 
 
 class EntryCache:
-    """From key to entry. Entries are read when they are asked for, and changes are written back together.
+    """A cache of entries by key. Entries are read on access, and changes are flushed together.
 
-    What `get` gives may be changed in place while it is in the cache: an entry that can change is written back once it
-    was read.
+    An entry returned by `get` may be modified in place while it is in the cache, so a mutable entry is written back
+    once it was read.
     """
 
     def __init__(self, place: str, store: Callable[[], Store], keys: Keys, codec: Codec, stored: bool) -> None:
@@ -61,10 +61,10 @@ class EntryCache:
         self._live: dict[Any, Any] = {}
         self._live_get = self._live.get
         self._dirty: set[Any] = set()
-        """Keys in the cache whose entries RocksDB does not have as they are, or whose entries may be changed in place."""
+        """The dirty keys: their entries differ from RocksDB's, or may be modified in place."""
         self._mark_dirty = self._dirty.add
         self._loaded = 0
-        """How many entries were fetched one by one."""
+        """The number of entries fetched individually."""
 
     # --- one key ---
 
@@ -131,7 +131,7 @@ class EntryCache:
         self._live.update(dict.fromkeys(absent, GONE))
 
     def evict(self, fraction: float, kept: Collection[Any] = ()) -> None:
-        """Lets a part of the cache go, the oldest first, but none of the kept keys."""
+        """Evicts a fraction of the cache, the oldest first, but none of the kept keys."""
         first = islice(self._live, int(len(self._live) * fraction) + 1)
         victims = [key for key in first if key not in kept]
         self._write_back(self._dirty.intersection(victims))
@@ -139,7 +139,7 @@ class EntryCache:
             del self._live[key]
 
     def flush(self) -> None:
-        """Writes all changes to RocksDB."""
+        """Flushes all changes to RocksDB."""
         self._write_back(self._dirty.copy())
 
     def _write_back(self, keys: set[Any]) -> None:
@@ -181,7 +181,7 @@ class EntryCache:
 
 
 class AverageSize:
-    """About how many bytes an entry takes, from looking at some."""
+    """Estimates the size of an entry in bytes from a sample."""
 
     _MEASURED = 4
 
@@ -189,14 +189,14 @@ class AverageSize:
         self.bytes = float(OVERHEAD)
 
     def look_at(self, entries: Iterable[Any]) -> None:
-        """Looks at the first of the entries; those that are caches themselves say how large they are."""
+        """Samples the first of the entries; those that are caches themselves report their size."""
         for entry in islice(entries, self._MEASURED):
             if not isinstance(entry, (_Mark, EntryCache)):
                 self.bytes += (OVERHEAD + _bytes_of(entry) - self.bytes) / 16
 
 
 def _bytes_of(value: Any, depth: int = 4) -> float:
-    """About how many bytes of memory a value takes. Of many elements some are looked at."""
+    """Estimates how many bytes of memory a value takes, from a sample of its elements."""
     size: float = getsizeof(value)
     parts: Any = ()
     if isinstance(value, dict):

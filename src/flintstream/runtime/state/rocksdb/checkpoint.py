@@ -1,4 +1,4 @@
-"""Checkpoints of a RocksDB database: which files they have, and how a database is made from those of other subtasks."""
+"""Checkpoints of a RocksDB database: their files, and the restore of a database from those of other subtasks."""
 
 from __future__ import annotations
 
@@ -35,31 +35,32 @@ class RocksDBFile:
     name: str
     size: int
     identity: str | None
-    """Of a file that never changes: equal in two checkpoints only if it is the same file, whatever its name. It has to be
-    stored once. None for a small file that belongs to one checkpoint."""
+    """The identity of an immutable file: equal in two checkpoints only for the same file, whatever its name, so that it
+    is stored once. None for a small file that belongs to one checkpoint.
+    """
 
 
 @dataclass(frozen=True)
 class RocksDBCheckpoint:
-    """A database of one operator in one subtask as it was at a moment."""
+    """The database of one operator in one subtask at a point in time."""
 
     directory: str
-    """Where the files are, on this machine."""
+    """The local directory of the files."""
     key_groups: range
     files: tuple[RocksDBFile, ...]
     states: dict[str, StoredKeyedState] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
-    """The number by which the stored keys of a state are known."""
+    """The number of each state in stored keys."""
 
     def codec(self, name: str) -> EntryCodec:
-        """How the entries of a state are written."""
+        """Returns the codec of the entries of a state."""
         stored = self.states[name]
         serializer = TypeSerializerSnapshot.from_data(stored.serializer).restore_serializer()
         return EntryCodec(stored.kind, serializer, stored.expires)
 
 
 def list_files(directory: str, identities: dict[str, str], new: str) -> tuple[RocksDBFile, ...]:
-    """The files of a checkpoint; `identities` has those of files that came from another, `new` names this database."""
+    """Returns the files of a checkpoint; `identities` has those of files from another database, `new` names this one."""
     return tuple(
         RocksDBFile(
             entry.name,
@@ -71,30 +72,30 @@ def list_files(directory: str, identities: dict[str, str], new: str) -> tuple[Ro
 
 
 def best_base(checkpoints: list[RocksDBCheckpoint], key_groups: range) -> RocksDBCheckpoint:
-    """The checkpoint with most of the key groups: it is opened as it is, and the others are copied into it."""
+    """Returns the checkpoint with most of the key groups: it is opened, and the others are copied into it."""
     return max(checkpoints, key=lambda each: len(overlap(each.key_groups, key_groups)))
 
 
 def overlap(groups: range, others: range) -> range:
-    """The key groups that are in both."""
+    """Returns the common key groups."""
     return range(max(groups.start, others.start), max(min(groups.stop, others.stop), max(groups.start, others.start)))
 
 
 def take_files(checkpoint: RocksDBCheckpoint, directory: str) -> None:
-    """Puts the files into an empty directory; those that never change as hard links where that is possible."""
+    """Moves the files into an empty directory; immutable ones as hard links if possible."""
     Permissions.OWNER.make_directory(directory)
     for file in checkpoint.files:
         source, target = os.path.join(checkpoint.directory, file.name), os.path.join(directory, file.name)
         try:
             if file.identity is None:
-                raise OSError("it changes, so that it needs a copy")
+                raise OSError("it is mutable, so it needs a copy")
             os.link(source, target)
         except OSError:
             shutil.copy(source, target)
 
 
 def clip(store: Store, has: range, wanted: range) -> None:
-    """Removes the key groups that are not wanted."""
+    """Removes the key groups that are not needed."""
     if has.start < wanted.start:
         store.remove_range(group_prefix(has.start), group_prefix(wanted.start))
     if has.stop > wanted.stop:
@@ -104,7 +105,7 @@ def clip(store: Store, has: range, wanted: range) -> None:
 def copy_groups(
     checkpoint: RocksDBCheckpoint, source: Store, target: Store, groups: Iterable[int], into: RocksDBCheckpoint
 ) -> None:
-    """Copies key groups from the database of a checkpoint into another one, which writes as `into` says."""
+    """Copies key groups from the database of a checkpoint into another one, encoded as in `into`."""
     for name, number in checkpoint.numbers.items():
         before, now = checkpoint.codec(name), into.codec(name)
         for group in groups:
@@ -125,7 +126,7 @@ def _chunks(source: Store, prefix: bytes) -> Iterator[_Pairs]:
 
 
 def _recoded(pairs: _Pairs, keys: list[Any], before: EntryCodec, now: EntryCodec) -> _Pairs:
-    """What is stored, as another codec writes it."""
+    """Re-encodes stored values with another codec."""
     if before == now:
         return pairs
     data = now.encode(keys, before.decode([value for _, value in pairs]))

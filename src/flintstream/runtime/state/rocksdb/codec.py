@@ -1,17 +1,18 @@
-"""How keys and entries are written in RocksDB.
+"""The storage format of keys and entries in RocksDB.
 
-A stored key is the key group (two bytes, the most significant first), the number of the state (two bytes) and the key's
-canonical bytes: so a key group is a range, and a state of a group is a range in it.
+A stored key is the key group (two bytes, big-endian), the number of the state (two bytes) and the key's canonical
+bytes, so that a key group is a range of keys, and a state within a group too.
 
-A stored value is the entry as its type's serialiser writes it, then the times of an entry that expires, then, where the key
-cannot be told from its canonical bytes alone (which are the same for 1 and True, or for a named tuple and a tuple), the key
-pickled; a bit of the last byte says whether it is there. What reads an entry ignores what follows it, so nothing is cut off.
+A stored value is the serialised entry, then the times of an entry that expires, then the pickled key if it cannot be
+recovered from its canonical bytes (which are the same for 1 and True, or for a named tuple and a tuple); a bit of the
+last byte is the flag for that. Deserialisers ignore trailing bytes, so nothing needs to be cut off.
 
-A large map or list is stored in segments: one entry of the map, or some elements of the list. Another bit of the last byte
-says so, and in place of the entry is a header of two numbers: how many entries or elements there are, and the number of the
-next segment. The stored key of a segment is the key group, the number of the state with its first bit set, the length of the
-key's canonical bytes (four bytes), these, and then the map key's canonical bytes or the number of the segment in the list
-(eight bytes): so the segments of a key are a range. The value of a segment is written as a small map or list is.
+A large map or list is stored in segments: one entry of the map, or some elements of the list. Another bit of the last
+byte is the flag for that, and the entry is replaced by a header of two numbers: the number of entries or elements, and
+the number of the next segment. The stored key of a segment is the key group, the number of the state with its first bit
+set, the length of the key's canonical bytes (four bytes), these, and then the map key's canonical bytes or the number
+of the segment in the list (eight bytes): so the segments of a key are a range. The value of a segment is written as a
+small map or list is.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from flintstream.runtime.state import ttl
 
 _VERSION = 2
 _FEW = 8
-"""For fewer keys than that, working out key groups one by one is faster."""
+"""For fewer keys, computing key groups one by one is faster."""
 _MARSHALLED = frozenset((int, str))
 _TELLING = frozenset((int, str, bytes))
 _NO_KEY, _WITH_KEY = b"\0", b"\1"
@@ -43,17 +44,17 @@ PREFIX_BYTES = 4
 
 
 def group_prefix(group: int) -> bytes:
-    """What the stored keys of a key group begin with."""
+    """Returns the common prefix of the stored keys of a key group."""
     return group.to_bytes(2, "big")
 
 
 def state_prefix(group: int, state: int) -> bytes:
-    """What the stored keys of a state in a key group begin with."""
+    """Returns the common prefix of the stored keys of a state in a key group."""
     return group_prefix(group) + state.to_bytes(2, "big")
 
 
 def segments_of_key(stored: bytes) -> bytes:
-    """What the stored keys of all segments of a map or list begin with, from its stored key."""
+    """Returns the common prefix of the stored keys of all segments of a map or list, given its stored key."""
     return segments_of_state(stored[:PREFIX_BYTES]) + _LENGTH.pack(len(stored) - PREFIX_BYTES) + stored[PREFIX_BYTES:]
 
 

@@ -1,4 +1,4 @@
-"""RocksDBOptions: how the RocksDB backend uses memory and disk, from Flink's options `state.backend.rocksdb.*`."""
+"""RocksDBOptions: the memory and disk settings of the RocksDB backend, from Flink's options `state.backend.rocksdb.*`."""
 
 from __future__ import annotations
 
@@ -34,17 +34,18 @@ _COMPRESSIONS = {
 
 @dataclass(frozen=True)
 class RocksDBOptions:
-    """The defaults suit a solid-state disk."""
+    """Settings; the defaults suit a solid-state disk."""
 
     memory: int = 512 * _MB
-    """What all RocksDB backends of a slot may use together: for entries as Python objects, RocksDB's blocks and its write
-    buffers. The estimate of the first is rough."""
+    """The memory of all RocksDB backends of a slot together: entries as Python objects, RocksDB's blocks and its write
+    buffers. The estimate for the objects is rough.
+    """
     entry_cache_ratio: float = 0.5
-    """The part of the memory for entries as Python objects."""
+    """The fraction of the memory for entries as Python objects."""
     write_buffer_ratio: float = 0.5
-    """The part of the rest that is for write buffers."""
+    """The fraction of the rest for write buffers."""
     block_cache: int | None = None
-    """The memory for blocks, where it is set by itself."""
+    """The size of the block cache, if set explicitly."""
     block_size: int = 4 * _KB
     write_buffer_size: int = 64 * _MB
     write_buffers: int = 2
@@ -52,18 +53,18 @@ class RocksDBOptions:
     threads: int = 2
     open_files: int = -1
     bloom_bits: int = 10
-    """Bits a key of the filters that tell which files may hold a key; 0 for no filters."""
+    """Bits per key of the Bloom filters; 0 for no filters."""
     compaction_style: str = "LEVEL"
     dynamic_level_size: bool = True
     target_file_size: int = 64 * _MB
     level_base_size: int = 256 * _MB
     compression: str = "LZ4_COMPRESSION"
     storage_paths: tuple[str, ...] = ()
-    """Local directories for the files; none for the slot's own."""
+    """The local directories of the files; empty for the slot's own."""
 
     @staticmethod
     def predefined(name: str) -> RocksDBOptions:
-        """The settings of a `PredefinedOptions`, by its name."""
+        """Returns the settings of a `PredefinedOptions`, by its name."""
         try:
             return _PREDEFINED[name]
         except KeyError:
@@ -71,7 +72,7 @@ class RocksDBOptions:
 
     @staticmethod
     def from_configuration(configuration: Mapping[str, str]) -> RocksDBOptions:
-        """From the options of a job; those that do not begin with `state.backend.rocksdb.` are left alone."""
+        """Reads the options of a job; those not starting with `state.backend.rocksdb.` are ignored."""
         given = {key[len(PREFIX) :]: text for key, text in configuration.items() if key.startswith(PREFIX)}
         options = RocksDBOptions.predefined(given.pop("predefined-options", "DEFAULT"))
         values: dict[str, Any] = {}
@@ -80,7 +81,7 @@ class RocksDBOptions:
                 field, parse = _READERS[key]
                 values[field] = parse(text, PREFIX + key)
             else:
-                check_keys([PREFIX + key])  # One of Flink's that changes nothing here is no mistake.
+                check_keys([PREFIX + key])  # A Flink option without effect here is accepted.
         if values.pop("use_bloom", True) is False:
             values["bloom_bits"] = 0
         return replace(options, **values)
@@ -97,28 +98,28 @@ class RocksDBOptions:
 
     @property
     def entry_cache_bytes(self) -> int:
-        """The memory for entries as Python objects."""
+        """Returns the memory for entries as Python objects."""
         return int(self.memory * self.entry_cache_ratio)
 
     @property
     def write_buffer_bytes(self) -> int:
-        """The memory for all write buffers."""
+        """Returns the memory for all write buffers."""
         return int((self.memory - self.entry_cache_bytes) * self.write_buffer_ratio)
 
     @property
     def block_cache_bytes(self) -> int:
-        """The memory for blocks."""
+        """Returns the memory for the block cache."""
         if self.block_cache is not None:
             return self.block_cache
         return self.memory - self.entry_cache_bytes - self.write_buffer_bytes
 
     def storage_path(self, subtask: int, otherwise: str) -> str:
-        """The directory for a subtask: the paths in turn, so that a slot's disks share the load."""
+        """Returns the directory of a subtask: the paths in turn, to spread the load over a slot's disks."""
         return self.storage_paths[subtask % len(self.storage_paths)] if self.storage_paths else otherwise
 
 
 def database_options(options: RocksDBOptions, cache: Cache, buffers: WriteBufferManager) -> Options:
-    """RocksDB's own options for one database."""
+    """Returns RocksDB's own options for one database."""
     made = Options(raw_mode=True)
     made.create_if_missing(True)
     made.set_write_buffer_manager(buffers)
@@ -127,7 +128,7 @@ def database_options(options: RocksDBOptions, cache: Cache, buffers: WriteBuffer
     made.set_min_write_buffer_number_to_merge(options.write_buffers_to_merge)
     made.set_max_background_jobs(options.threads)
     made.set_max_open_files(options.open_files)
-    # A look-up of a key that is not in the write buffer then costs no search through it.
+    # Avoids searching the write buffer for keys that are not in it.
     made.set_memtable_whole_key_filtering(True)
     made.set_memtable_prefix_bloom_ratio(0.05)
     style = DBCompactionStyle.universal if options.compaction_style == "UNIVERSAL" else DBCompactionStyle.level
@@ -136,7 +137,7 @@ def database_options(options: RocksDBOptions, cache: Cache, buffers: WriteBuffer
     made.set_target_file_size_base(options.target_file_size)
     made.set_max_bytes_for_level_base(options.level_base_size)
     made.set_compression_type(_COMPRESSIONS[options.compression]())
-    # What RocksDB tells of itself would fill the disk of a job that runs for months.
+    # RocksDB's own log would fill the disk of a job that runs for months.
     made.set_keep_log_file_num(2)
     made.set_max_log_file_size(4 * _MB)
     made.set_block_based_table_factory(_blocks(options, cache))
@@ -151,7 +152,7 @@ def _blocks(options: RocksDBOptions, cache: Cache) -> BlockBasedOptions:
     blocks.set_data_block_index_type(DataBlockIndexType.binary_and_hash())
     blocks.set_cache_index_and_filter_blocks(True)
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    # In one piece, the filter of a large file does not fit into the cache, and is read for each look-up.
+    # Unpartitioned, the filter of a large file does not fit into the cache, and is read for each look-up.
     blocks.set_index_type(BlockBasedIndexType.two_level_index_search())
     blocks.set_partition_filters(True)
     blocks.set_metadata_block_size(4 * _KB)
@@ -196,8 +197,9 @@ _READERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     "compaction.level.max-size-level-base": ("level_base_size", parse_memory_size),
     "compression.per.level": ("compression", one_of(*_COMPRESSIONS)),
 }
-"""The option behind the prefix, to the field that it sets and how its text is read. All but `memory.entry-cache-ratio` are
-Flink's; of `compression.per.level` one name is taken, for all levels."""
+"""For each option after the prefix, the field it sets and its parser. All but `memory.entry-cache-ratio` are Flink's;
+`compression.per.level` accepts one name, for all levels.
+"""
 
 _PREDEFINED = {
     "DEFAULT": RocksDBOptions(),

@@ -1,4 +1,4 @@
-"""A RocksDB database of a backend, and the memory that all databases of a slot share."""
+"""The RocksDB database of a backend, and the memory that all databases of a slot share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from flintstream.runtime.state.rocksdb.options import RocksDBOptions, database_o
 RawPairs = Iterable[tuple[bytes, bytes]]
 """Stored keys and values."""
 _MANY = 1 << 16
-"""Fewer keys are removed one by one: a range that was removed makes each reading slower until RocksDB has compacted it."""
+"""Fewer keys are removed one by one: a range tombstone slows down reads until RocksDB has compacted it."""
 
 
 class SlotMemory:
@@ -37,21 +37,21 @@ class SlotMemory:
         self.blocks = Cache(options.block_cache_bytes)
         self.buffers = WriteBufferManager(options.write_buffer_bytes, False)
         self.users: WeakSet[Any] = WeakSet()
-        """The backends; each gets the same part of the budget."""
+        """The backends; each gets an equal share of the budget."""
         self._entry_cache_bytes = options.entry_cache_bytes
 
     @property
     def entry_bytes(self) -> int:
-        """What one backend may use for entries as Python objects."""
+        """Returns the budget of one backend for entries as Python objects."""
         return self._entry_cache_bytes // max(len(self.users), 1)
 
 
 _SHARED: WeakValueDictionary[RocksDBOptions, SlotMemory] = WeakValueDictionary()
-"""A slot is a process, so what a process shares a slot shares."""
+"""Shared by the process, which is the slot."""
 
 
 def slot_memory(options: RocksDBOptions) -> SlotMemory:
-    """The memory of this slot for backends with these options."""
+    """Returns the memory of this slot for backends with these options."""
     memory = _SHARED.get(options)
     if memory is None:
         memory = _SHARED[options] = SlotMemory(options)
@@ -59,7 +59,7 @@ def slot_memory(options: RocksDBOptions) -> SlotMemory:
 
 
 class Store:
-    """Bytes to bytes on disk. There is no write-ahead log: what is to survive goes into a checkpoint."""
+    """A key-value store of bytes on disk, without a write-ahead log: durability comes from checkpoints."""
 
     def __init__(self, directory: str, options: RocksDBOptions, memory: SlotMemory, read_only: bool = False) -> None:
         self.directory = directory
@@ -69,11 +69,11 @@ class Store:
         access = AccessType.read_only() if read_only else AccessType.read_write()
         self._database: Any = Rdict(directory, self._options, access_type=access)
         writing: Any = WriteOptions()
-        writing.disable_wal = True  # An attribute, whatever the stubs of the package say.
+        writing.disable_wal = True  # An attribute, despite the package's stubs.
         self._write = writing
 
     def get(self, keys: list[bytes]) -> list[bytes | None]:
-        """The values of keys; faster if these are in order."""
+        """Returns the values of keys; faster if the keys are sorted."""
         found: list[bytes | None] = self._database.get(keys)
         return found
 
@@ -81,7 +81,7 @@ class Store:
         """Sets some keys and removes others."""
         batch = WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
-        # In order, RocksDB takes half the time.
+        # RocksDB takes half the time for sorted keys.
         for key in sorted(entries):
             put(key, entries[key])
         for key in sorted(removed):
@@ -89,15 +89,15 @@ class Store:
         self._database.write(batch, self._write)
 
     def items(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """All keys with a prefix, from `start` on, and their values as they are now, in order."""
+        """Yields all keys with a prefix, from `start` on, and their values, in order, from a snapshot."""
         reading = ReadOptions()
         reading.set_iterate_upper_bound(after(prefix))
-        # The iterator reads the bound out of `reading`, which must live as long.
+        # The iterator reads its bound from `reading`, which must live as long.
         found = self._database.items(from_key=start or prefix, read_opt=reading)
         return _held(found, reading)
 
     def remove_range(self, start: bytes, end: bytes) -> None:
-        """Removes all keys from `start` on that are before `end`."""
+        """Removes all keys from `start` (inclusive) to `end` (exclusive)."""
         self._database.delete_range(start, end, self._write)
 
     def remove_all(self, prefix: bytes) -> None:
@@ -109,9 +109,9 @@ class Store:
             self.remove_range(prefix, after(prefix))
 
     def link_to(self, directory: str) -> None:
-        """Makes a consistent copy in a directory that does not exist yet; its large files are hard links."""
+        """Creates a consistent copy in a directory, which must not exist; its large files are hard links."""
         Permissions.OWNER.make_directory(directory)
-        # RocksDB makes a directory that others may read: it is made where they may not enter.
+        # RocksDB creates a world-readable directory: it is created where others have no access.
         made = os.path.join(directory, "made")
         Checkpoint(self._database).create_checkpoint(made)
         for name in os.listdir(made):
@@ -119,7 +119,7 @@ class Store:
         os.rmdir(made)
 
     def close(self) -> None:
-        """Lets the files go."""
+        """Closes the database."""
         self._database.close()
 
     def destroy(self) -> None:
@@ -129,6 +129,6 @@ class Store:
 
 
 def _held(items: Iterable[tuple[bytes, bytes]], needed: Any) -> Iterator[tuple[bytes, bytes]]:
-    """The items, with what they need kept alive."""
+    """Yields the items, keeping the objects they depend on alive."""
     yield from items
     del needed

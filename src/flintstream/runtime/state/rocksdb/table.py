@@ -1,7 +1,7 @@
 """CachedTable: a table of the RocksDB backend.
 
-A block's keys are fetched together before it is processed, and changes are written back together when the cache is full or
-a snapshot needs them. Between blocks entries stay in the cache, the ones that came first being the first to go.
+A block's keys are prefetched together before it is processed, and changes are flushed together when the cache is full
+or a snapshot needs them. Entries stay in the cache between blocks, and are evicted in order of insertion.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def converted(
 class CachedTable(EntryCache, MutableMapping[Any, Any]):
     """The entries of one state.
 
-    What `get` gives may be changed in place until the next `prefetch`; what iterating gives is a copy.
+    An entry returned by `get` may be modified in place until the next `prefetch`; iteration returns copies.
     """
 
     _keys: KeyCodec
@@ -64,7 +64,7 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
         self._ranges = [keys.prefixes[group] for group in groups]
         self._average = AverageSize()
         self._wanted = True
-        """Whether the last blocks used this table, so that fetching ahead is worth it."""
+        """Whether the last blocks used this table, so that prefetching pays off."""
         self._probes: list[Any] = []
         self._sweep = Sweep(store, self._ranges)
 
@@ -72,11 +72,11 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
 
     @property
     def size(self) -> int:
-        """About how many bytes the cache takes."""
+        """Returns the approximate size of the cache in bytes."""
         return int(len(self._live) * self._average.bytes)
 
     def prefetch(self, keys: set[Any]) -> None:
-        """Fetches what is stored for keys that will be used."""
+        """Fetches the entries of keys that will be used."""
         if self._stored:
             self._fetch_unknown(keys)
         self._average.look_at(self._live_get(key, GONE) for key in keys)
@@ -88,7 +88,7 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
             return
         wanted = list(unknown)
         if len(wanted) > 16 * _PROBES:
-            # Left to be fetched one by one: that tells whether the table is used at all.
+            # Not prefetched, but fetched individually, which shows whether the table is used at all.
             self._probes = wanted[-_PROBES:]
             del wanted[-_PROBES:]
         for start in range(0, len(wanted), CHUNK):
@@ -103,7 +103,7 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
         self._loaded = 0
 
     def trim(self, fraction: float) -> None:
-        """Lets go that part of what may go while a block is processed, which is nothing of entries in one piece."""
+        """Evicts a fraction of what may be evicted while a block is processed; here nothing."""
 
     # --- all keys ---
 
@@ -123,12 +123,12 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
         return _Values(self)
 
     def of_group(self, group: int) -> dict[Any, Any]:
-        """What is stored for the keys of a key group."""
+        """Returns the entries of a key group."""
         self.flush()
         return dict(self._decoded(self._store().items(self._keys.prefixes[group]))) if self._stored else {}
 
     def scan(self) -> Iterator[tuple[Any, Any]]:
-        """All keys and entries, a few of them in memory at a time."""
+        """Yields all keys and entries, with few of them in memory at a time."""
         return self._decoded(self._raw())
 
     def _raw(self) -> Iterator[tuple[bytes, bytes]]:
@@ -152,7 +152,7 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
         return self._codec.decode(data)
 
     def update(self, other: Any = (), /, **entries: Any) -> None:
-        """Sets many at once, past the cache."""
+        """Sets many entries at once, bypassing the cache."""
         pairs = iter(dict(other, **entries).items() if entries or hasattr(other, "keys") else other)
         while chunk := dict(islice(pairs, CHUNK)):
             self._replace(chunk)
@@ -162,7 +162,7 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
             self._dirty.difference_update(chunk)
 
     def _replace(self, keys: Iterable[Any]) -> None:
-        """Called before something else is stored for keys."""
+        """Called before the entries of keys are replaced."""
 
     def clear(self) -> None:
         self._live.clear()
@@ -177,7 +177,7 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
     # --- other entries ---
 
     def rewrite(self, codec: EntryCodec, convert: Convert | None = None) -> None:
-        """From now on entries are written in another way; converts those that there are."""
+        """Changes the codec of the entries, and converts the existing ones."""
         if codec == self._codec and convert is None:
             return
         raw = self._raw_whole()
@@ -187,7 +187,9 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
             self._put([decode_key(key, data) for key, data in pairs], entries)
 
     def clean(self, entries: int, oldest: int) -> None:
-        """Looks at so many entries in RocksDB, further on each time, and removes those last used at `oldest` or before."""
+        """Checks a number of entries in RocksDB, continuing after the last one, and removes those last used at `oldest`
+        or before.
+        """
         if not self._stored or not self._codec.expires:
             return
         pairs = self._sweep.following(entries)

@@ -1,4 +1,6 @@
-"""WindowParts: what a program has said about its windows, as the one function of a window operator."""
+"""WindowSpec: the assigner, trigger, evictor and functions of a program's windows, as the function of a window
+operator.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from flintstream.runtime.windows.functions import PassOn, WindowContext
 
 
 @dataclass
-class WindowParts(CheckpointedFunction, CheckpointListener):
-    """Passes on to the user's objects that it is made of what an operator tells its function."""
+class WindowSpec(CheckpointedFunction, CheckpointListener):
+    """Delegates the calls of an operator to the user's objects that make up the windows."""
 
     assigner: Any
     trigger: Any
@@ -29,12 +31,12 @@ class WindowParts(CheckpointedFunction, CheckpointListener):
     evictor: Any = None
     allowed_lateness: int = 0
     late_tag: str | None = None
-    """The id of the side output for records that come too late; None to drop them."""
+    """The id of the side output for late records; None to drop them."""
     mergeable: bool = False
-    """Whether the contents of parts of a window, merged in any order, are known to be those of the whole."""
+    """Whether partial contents of a window, merged in any order, are known to equal the contents of the whole."""
 
-    def for_evictor(self) -> WindowParts:
-        """The parts with all records kept, for an evictor to choose from: what reduces them does so when a window fires."""
+    def for_evictor(self) -> WindowSpec:
+        """Returns a spec that keeps all records for an evictor, and reduces them only when a window fires."""
         if not self.contents.incremental:
             return self
         return replace(self, contents=ListContents(), function=ReduceThen(self.contents, self.function))
@@ -56,7 +58,7 @@ class WindowParts(CheckpointedFunction, CheckpointListener):
     # --- checkpoints ---
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Lets the user's objects take over what an earlier run has left."""
+        """Initialises or restores the state of the user's objects."""
         store = context.operator_state
         self._lists: dict[str, OperatorListState] = {}
         for role, part in self._by_role():
@@ -68,7 +70,7 @@ class WindowParts(CheckpointedFunction, CheckpointListener):
                     part.restore_state(list(self._lists[role]))
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Lets the user's objects store what has to survive."""
+        """Stores the state of the user's objects."""
         for role, part in self._by_role():
             if isinstance(part, CheckpointedFunction):
                 part.snapshot_state(context)
@@ -77,24 +79,24 @@ class WindowParts(CheckpointedFunction, CheckpointListener):
                 self._lists[role].update(elements or ())
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Tells the user's objects that a checkpoint is safe."""
+        """Notifies the user's objects that a checkpoint is complete."""
         for listener in self._listeners():
             listener.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Tells the user's objects that a checkpoint was given up."""
+        """Notifies the user's objects that a checkpoint was aborted."""
         for listener in self._listeners():
             listener.notify_checkpoint_aborted(checkpoint_id)
 
     # --- the user's objects ---
 
     def _functions(self) -> list[Any]:
-        """Those that are opened and closed."""
+        """Returns the user's functions to open and close."""
         functions = [self.assigner, *self.contents.functions, *self.function.reducers, self.function.function]
         return [function for function in functions if function is not None]
 
     def _by_role(self) -> Iterator[tuple[str, Any]]:
-        """Those that may have state: each once, with a name for what it does that stays the same from run to run."""
+        """Yields the user's objects that may have state, each once, with its role, which is stable across restarts."""
         roles = [("assigner", self.assigner), ("evictor", self.evictor), ("window function", self.function.function)]
         roles += [("reducer", reducer) for reducer in (*self.contents.functions, *self.function.reducers)]
         trigger = self.trigger
