@@ -34,8 +34,5 @@ class Outbox:
                 self._connection.send(message)
             except Exception as error:
                 failed(error)
-            del (
-                message,
-                failed,
-                next_message,
-            )  # Releases the last message, which may be large, while waiting for the next.
+            # The last message may be large, and the next one far off.
+            del message, failed, next_message

@@ -93,7 +93,7 @@ def test_a_job_ends_although_what_it_leaves_cannot_be_removed(monkeypatch, caplo
     play(master, monkeypatch, lambda: None)
     assert master.status is JobStatus.FINISHED
     assert master.result.result(0).get_job_id() == master.job_id
-    assert "'my job'" in caplog.text and "FINISHED; not all it has left could be removed" in caplog.text
+    assert "'my job'" in caplog.text and "FINISHED, but not all its files could be removed" in caplog.text
     assert "the storage has gone" in caplog.text
 
 
@@ -323,7 +323,7 @@ def test_a_cancelled_job_ends_although_its_thread_hangs(monkeypatch, caplog):
 def test_a_savepoint_that_nobody_takes_ends_with_the_reason(monkeypatch, tmp_path):
     master = make_master(execution__checkpointing__timeout="50 ms")
     wanted = master.savepoint(str(tmp_path))
-    with pytest.raises(CheckpointFailedError, match=r"could not begin for 0\.05 s: the job is CREATED"):
+    with pytest.raises(CheckpointFailedError, match=r"could not start for 0\.05 s: the job is CREATED"):
         wanted.result(60)
     assert master.context.control.next_request() is None, "nobody takes it later"
 

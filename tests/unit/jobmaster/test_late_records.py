@@ -19,7 +19,7 @@ def test_late_records_are_told_at_the_end_of_a_job(caplog: Any) -> None:
     progress.epoch(1, 1.0, 0, [], [report({"Window": 2}), report({"Window": 1})])
     with caplog.at_level(logging.WARNING, "flintstream"):
         progress.end(JobStatus.FINISHED)
-    assert "job 'shop': operator 'Window' has dropped 3 late records" in caplog.text
+    assert "job 'shop': operator 'Window' dropped 3 late records" in caplog.text
 
 
 def test_nothing_is_told_where_nothing_was_late(caplog: Any) -> None:
