@@ -96,7 +96,7 @@ def test_a_session_of_the_programs_own_is_not_replaced_and_the_job_says_so_at_on
     program.java().kill()
     _, errors = program.end()
     assert program.process.returncode == 1
-    assert "was killed by SIGKILL, and with it the program's own Spark session: start the program again" in errors
+    assert "was killed by SIGKILL, and with it the program's own Spark session: restart the program" in errors
     assert "restart 1" not in errors
 
 

@@ -318,9 +318,9 @@ def test_a_job_takes_over_the_maximum_parallelism_of_its_savepoint_unless_it_set
     assert 0 < sum(seen.values()) < last
 
     options = {"execution__state_recovery__path": savepoint}
-    with pytest.raises(ValueError, match=r"maximum parallelism 16, but the program sets 128: .* or set none"):
+    with pytest.raises(ValueError, match=r"maximum parallelism 16, but the program sets 128, so that .* or set none"):
         Collecting(build(environment(pipeline__max_parallelism="128", **options), last))
-    with pytest.raises(ValueError, match="maximum parallelism 16, but the program's parallelism is 100: .* 16 at most"):
+    with pytest.raises(ValueError, match="maximum parallelism 16, but the program's parallelism is 100: .* at most 16"):
         Collecting(build(environment(parallelism=100, **options), last))
     seen += Collecting(build(environment(parallelism=3, **options), last)).rest()
     assert seen == counts(last)

@@ -21,14 +21,14 @@ _OnException = Callable[[Exception], bool]
 
 
 class RetryPredicate(AsyncRetryPredicate[T], Generic[T]):
-    """A predicate made of two functions."""
+    """A retry predicate made of two functions."""
 
     def __init__(self, result_predicate: _OnResult[T] | None, exception_predicate: _OnException | None) -> None:
         self._result_predicate = result_predicate
         self._exception_predicate = exception_predicate
 
     def result_predicate(self) -> _OnResult[T] | None:
-        """Says of the results whether to try again."""
+        """Returns the predicate on results."""
         return self._result_predicate
 
     def exception_predicate(self) -> _OnException | None:
@@ -37,7 +37,7 @@ class RetryPredicate(AsyncRetryPredicate[T], Generic[T]):
 
 
 class NoRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
-    """Never tries again."""
+    """Never retries."""
 
     def can_retry(self, current_attempts: int) -> bool:
         """Returns False."""
@@ -48,12 +48,12 @@ class NoRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
         return -1
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[T]:
-        """Nothing calls for another try."""
+        """Returns a predicate that never triggers a retry."""
         return RetryPredicate(None, None)
 
 
 class FixedDelayRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
-    """Waits equally long before each try.
+    """Retries with a constant delay.
 
     >>> FixedDelayRetryStrategy(3, 100, None, None).get_backoff_time_millis(2)
     100
@@ -80,12 +80,13 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
         return self._backoff_time_millis
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[T]:
-        """What calls for another try."""
+        """Returns the predicate that triggers retries."""
         return self._predicate
 
 
 class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
-    """Waits longer before each try: `initial_delay` times `multiplier` to the number of tries, up to a limit.
+    """Retries with a growing delay: `initial_delay` times `multiplier` to the power of the retries so far, up to a
+    limit.
 
     >>> strategy = ExponentialBackoffDelayRetryStrategy(5, 100, 300, 2.0, None, None)
     >>> [strategy.get_backoff_time_millis(attempt) for attempt in (1, 2, 3)]
@@ -124,7 +125,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
         return self._initial_delay if current_attempts <= 1 else int(min(delay, self._max_retry_delay))
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[T]:
-        """What calls for another try."""
+        """Returns the predicate that triggers retries."""
         return self._predicate
 
 

@@ -252,7 +252,7 @@ for _public, *_own in (
 
 
 class StateDescriptor(ABC, Generic[S]):
-    """The name and type of a state, and for how long its entries live."""
+    """Describes a state: its name, its type and its time-to-live."""
 
     def __init__(self, name: str, type_info: TypeInformation) -> None:
         kind = type(self).__name__

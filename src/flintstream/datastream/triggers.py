@@ -22,25 +22,25 @@ from flintstream.datastream.window_types import (
 
 
 class _QuietTrigger(Trigger[T, W]):
-    """A trigger that does nothing; others override what they react to."""
+    """A trigger that ignores every event; subclasses override the events they react to."""
 
     def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Nothing happens."""
+        """Continues."""
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Nothing happens."""
+        """Continues."""
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Nothing happens."""
+        """Continues."""
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
-        """Nothing happens."""
+        """Does nothing."""
 
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
-        """There is nothing to drop."""
+        """There is nothing to clear."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -281,7 +281,7 @@ class CountTrigger(_QuietTrigger[T, CountWindow]):
         return CountTrigger(window_size)
 
     def on_element(self, element: T, timestamp: int, window: CountWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Counts."""
+        """Counts the record."""
         count = ctx.get_partitioned_state(self._count)
         count.add(1)
         if (count.get() or 0) < self._window_size:
@@ -306,7 +306,7 @@ class CountTrigger(_QuietTrigger[T, CountWindow]):
 
 
 class DeltaTrigger(_QuietTrigger[T, W]):
-    """Fires each time a record differs by more than a threshold from the last one that made it fire."""
+    """Fires when a record differs by more than a threshold from the last one that fired."""
 
     def __init__(self, threshold: float, delta_function: Callable[[Any, Any], float]) -> None:
         self._threshold = threshold
@@ -319,7 +319,7 @@ class DeltaTrigger(_QuietTrigger[T, W]):
         return DeltaTrigger(threshold, delta_function)
 
     def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Compares; the first record is only remembered."""
+        """Compares the record; the first one is only stored."""
         last = ctx.get_partitioned_state(self._last)
         before = last.value()
         if before is None:
@@ -331,7 +331,7 @@ class DeltaTrigger(_QuietTrigger[T, W]):
         return TriggerResult.CONTINUE
 
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
-        """Forgets the record."""
+        """Clears the stored record."""
         ctx.get_partitioned_state(self._last).clear()
 
     def __repr__(self) -> str:

@@ -26,7 +26,7 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, W_contra]):
 
     @abstractmethod
     def apply(self, key: KEY, window: W_contra, inputs: Iterable[IN]) -> Iterable[OUT]:
-        """The results of a window that fires."""
+        """Returns the results of a window that fires."""
 
 
 class AllWindowFunction(Function, Generic[IN, OUT, W_contra]):
@@ -41,11 +41,11 @@ class AllWindowFunction(Function, Generic[IN, OUT, W_contra]):
 
     @abstractmethod
     def apply(self, window: W_contra, inputs: Iterable[IN]) -> Iterable[OUT]:
-        """The results of a window that fires."""
+        """Returns the results of a window that fires."""
 
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W_contra]):
-    """As `WindowFunction`, with a context that has the window, the time, and state.
+    """A `WindowFunction` with a context for the window, the time and state.
 
     Example::
 
@@ -81,14 +81,14 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W_contra]):
     def process(
         self, key: KEY, context: ProcessWindowFunction.Context[W_contra], elements: Iterable[IN]
     ) -> Iterable[OUT]:
-        """The results of a window that fires."""
+        """Returns the results of a window that fires."""
 
     def clear(self, context: ProcessWindowFunction.Context[W_contra]) -> None:
-        """Called when the window is deleted: drop the state of `context.window_state()`."""
+        """Called when the window is deleted: clear the state of `context.window_state()`."""
 
 
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W_contra]):
-    """As `AllWindowFunction`, with a context that has the window and state."""
+    """An `AllWindowFunction` with a context for the window and state."""
 
     class Context(ABC, Generic[W_co]):
         """What a window function can access about the window that fires."""
@@ -107,7 +107,7 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W_contra]):
 
     @abstractmethod
     def process(self, context: ProcessAllWindowFunction.Context[W_contra], elements: Iterable[IN]) -> Iterable[OUT]:
-        """The results of a window that fires."""
+        """Returns the results of a window that fires."""
 
     def clear(self, context: ProcessAllWindowFunction.Context[W_contra]) -> None:
-        """Called when the window is deleted: drop the state of `context.window_state()`."""
+        """Called when the window is deleted: clear the state of `context.window_state()`."""

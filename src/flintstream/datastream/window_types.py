@@ -254,7 +254,7 @@ class Trigger(ABC, Generic[T, W]):
 
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor[S]) -> S:
-            """State of this key and this window."""
+            """Returns state scoped to the current key and window."""
 
     class OnMergeContext(TriggerContext):
         """The context of a merge of windows."""
@@ -325,11 +325,11 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
     """An assigner whose windows may merge, such as sessions."""
 
     class MergeCallback(ABC, Generic[V]):
-        """Told which windows merge."""
+        """Receives the windows to merge."""
 
         @abstractmethod
         def merge(self, to_be_merged: Iterable[V], merge_result: V) -> None:
-            """These windows become that one."""
+            """Called with a group of windows and the window that replaces it."""
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: MergingWindowAssigner.MergeCallback[W]) -> None:

@@ -73,7 +73,7 @@ class EpochLoop:
         self._run_one()
 
     def close(self) -> None:
-        """Closes all operators, and takes their last results."""
+        """Closes all operators, and fetches their last results."""
         self._take_results(self._slots.call_all(Close()))
         self._job.deliveries.release(self.number)
 

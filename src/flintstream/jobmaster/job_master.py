@@ -303,9 +303,9 @@ class JobMaster:
         frames = [node.name for node in job.nodes.values() if getattr(node.source, "frame", None) is not None]
         summary = loss.reason
         if not loss.replaceable:
-            summary += ", and with it the program's own Spark session: start the program again"
+            summary += ", and with it the program's own Spark session: restart the program"
         elif frames:
-            summary += f", and with it the DataFrame of source '{frames[0]}': start the program again"
+            summary += f", and with it the DataFrame of source '{frames[0]}': restart the program"
         return Fault(None, None, None, "", summary, permanent=bool(frames) or not loss.replaceable)
 
     # --- what to restore ---

@@ -169,7 +169,7 @@ class JobRegistry:
         self.remove_files()
 
     def remove_files(self) -> None:
-        """Leaves no file behind, without waiting for anybody: a signal may end the process anywhere."""
+        """Removes all files without waiting: a signal may end the process anywhere."""
         self._removed = True  # A job that ends now does not leave a file again.
         self._jobs.clear()
         server = self._server

@@ -35,7 +35,7 @@ class SlotCalls:
         return self._watchdog.waiting(work)
 
     def call(self, slot: int, message: Message[Result]) -> Result:
-        """Calls one slot, and gives its reply."""
+        """Calls one slot, and returns its reply."""
         with self._calling(type(message)):
             return self._pool.call(slot, message)
 

@@ -98,7 +98,7 @@ class LocalJobClient(JobClient):
         return CompletableFuture(self.master.savepoint(savepoint_directory, True, advance_to_end_of_event_time))
 
     def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
-        """Takes a savepoint and cancels the job; the future gives the savepoint's directory."""
+        """Takes a savepoint and cancels the job; the future returns the savepoint's directory."""
         taken = self.master.savepoint(savepoint_directory)
         done = promise()
 
@@ -119,9 +119,9 @@ class LocalJobClient(JobClient):
         return CompletableFuture(self.master.savepoint(savepoint_directory))
 
     def iterate(self, collector_id: str) -> Iterator[Any]:
-        """The records that a collecting sink hands to the driver, as they come."""
+        """Yields the records of a collecting sink as they arrive."""
         return iter(self.master.collector(collector_id))
 
     def abandon(self, collector_id: str) -> None:
-        """Tells the job that nobody reads these records any more."""
+        """Tells the job that these records are no longer read."""
         self.master.collector(collector_id).abandon()

@@ -325,7 +325,7 @@ class SlotPool:
 
     @property
     def access(self) -> SlotAccess:
-        """How Spark tasks reach the slots."""
+        """Returns how Spark tasks connect to the slots."""
         addresses = tuple(self._slots[slot].address for slot in range(self._count))
         return SlotAccess(addresses, self.credentials.for_tasks, self.timeouts.heartbeat_timeout)
 

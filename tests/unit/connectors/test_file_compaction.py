@@ -448,7 +448,7 @@ def test_parquet_keeps_its_types_and_compression_and_refuses_other_columns(tmp_p
     assert pq.read_table(joined).equals(pa.concat_tables(tables))
     assert pq.ParquetFile(joined).metadata.row_group(0).column(0).compression == "ZSTD"
     with (
-        pytest.raises(ValueError, match=r"2 has the columns id: int64, and .*0 has id: int16"),
+        pytest.raises(ValueError, match=r"2 has the columns id: int64, but .*0 has id: int16"),
         joined.open("wb") as stream,
     ):
         join_parquet_files(paths, stream)
@@ -458,13 +458,13 @@ def test_what_is_refused(tmp_path: Path) -> None:
     rows = row_builder(tmp_path)
     bulk = FileSink.for_bulk_format(str(tmp_path), Totals())
     parquet = FileSink.for_bulk_format(str(tmp_path), ParquetBulkWriters.for_row_type(ROW))
-    with pytest.raises(ValueError, match="files of Totals cannot be read when one stands behind the other"):
+    with pytest.raises(ValueError, match="files of Totals cannot be concatenated"):
         bulk.enable_compact(after(1), CONCAT)
-    with pytest.raises(ValueError, match="files of ParquetWriterFactory cannot be read"):
+    with pytest.raises(ValueError, match="files of ParquetWriterFactory cannot be concatenated"):
         parquet.enable_compact(after(1), CONCAT)
-    with pytest.raises(ValueError, match="reads Parquet by itself, and not what Totals writes"):
+    with pytest.raises(ValueError, match="reads Parquet by default, but Totals writes another format"):
         bulk.enable_compact(after(1), RecordWiseFileCompactor())
-    with pytest.raises(ValueError, match="reads Parquet by itself, and not what Encoder writes"):
+    with pytest.raises(ValueError, match="reads Parquet by default, but Encoder writes another format"):
         rows.enable_compact(after(1), RecordWiseFileCompactor())
     with pytest.raises(TypeError, match="enable_compact: strategy must be a FileCompactStrategy, got 5"):
         rows.enable_compact(5, CONCAT)  # type: ignore[arg-type]

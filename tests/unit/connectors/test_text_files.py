@@ -125,10 +125,10 @@ def test_empty_file(tmp_path: Path) -> None:
 def test_invalid_encoding_names_file_and_offset(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"good\nb\xe4d\n")
-    with pytest.raises(SourceError, match=r"a\.txt: what stands at byte 6 is not utf-8.*charset"):
+    with pytest.raises(SourceError, match=r"a\.txt: invalid utf-8 at byte 6.*charset"):
         read_all(text_source(path))
     assert read_all(text_source(path, charset="latin-1")) == ["good", "b\u00e4d"]
-    with pytest.raises(SourceError, match=r"a\.txt: what stands behind line 0 is not utf-16"):
+    with pytest.raises(SourceError, match=r"a\.txt: invalid utf-16 after line 0"):
         read_all(text_source(path, charset="UTF-16"))
 
 

@@ -375,7 +375,7 @@ def test_a_session_that_is_the_programs_own_is_not_replaced(monkeypatch):
     loss = SparkLoss("Spark's JVM (process 7) was killed by SIGKILL", replaceable=False)
     sessions, failure = lose_spark(restarting(), monkeypatch, loss)
     assert sessions == [None]
-    assert "was killed by SIGKILL, and with it the program's own Spark session: start the program again" in str(failure)
+    assert "was killed by SIGKILL, and with it the program's own Spark session: restart the program" in str(failure)
 
 
 def test_a_dataframe_is_lost_with_its_spark(monkeypatch):

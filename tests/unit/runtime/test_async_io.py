@@ -475,7 +475,7 @@ class TestFailures:
             run(Scripted(wrong), [7])
         assert caught.value.fault.operator == "operator under test"
         assert caught.value.fault.record == "7"
-        assert f"Scripted.async_invoke() gave {result}, and must return a list" in caught.value.fault.summary
+        assert f"Scripted.async_invoke() returned {result}, and must return a list" in caught.value.fault.summary
 
     def test_no_result_at_all_is_not_asked_about(self) -> None:
         async def wrong(value: int) -> Any:

@@ -237,7 +237,7 @@ class TestWithoutAKey:
         harness.open()
         feed(harness, RECORDS)
         before = harness.keyed_state("list")
-        with pytest.raises(UserCodeError, match="operator 'my state': there is no key at hand"):
+        with pytest.raises(UserCodeError, match="operator 'my state': there is no current key"):
             harness.operator.close()
         assert harness.operator.context.keyed_state.table("list") == before
 
@@ -609,7 +609,7 @@ class TestNames:
             def reduce(self, value1: Any, value2: Any) -> Any:
                 return value1
 
-        with pytest.raises(UserCodeError, match="state '_reduce' is a engine state already"):
+        with pytest.raises(UserCodeError, match="state '_reduce' is already a engine state"):
             OneInputOperatorHarness(Clash(), first).open()
 
 

@@ -327,7 +327,7 @@ class TestTypes:
 
     def test_another_kind_is_refused(self, make: Make, tmp_path: Path) -> None:
         after = self.restored(make, tmp_path)
-        with pytest.raises(StateMigrationException, match="state 'count' was a value state, and is a list state now"):
+        with pytest.raises(StateMigrationException, match="state 'count' was a value state, and is declared as a list"):
             after.list_state(ListStateDescriptor("count", Types.LONG()))
 
     def test_a_type_that_does_not_fit_is_refused(self, make: Make, tmp_path: Path) -> None:

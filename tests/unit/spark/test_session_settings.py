@@ -151,7 +151,7 @@ def test_sparks_other_way_to_encrypt_will_do_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled"])
 def test_settings_that_contradict_encryption_are_refused(tmp_path: Path, key: str) -> None:
-    with pytest.raises(EncryptionError, match=rf"flint\.network\.encryption is true, and {key} is 'false'"):
+    with pytest.raises(EncryptionError, match=rf"flint\.network\.encryption is true, but {key} is 'false'"):
         session._settings({**CLUSTER, **ENCRYPTED, key: "false"}, tmp_path)
 
 

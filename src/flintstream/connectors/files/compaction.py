@@ -188,8 +188,8 @@ class RecordWiseFileCompactor(FileCompactor):
         writes_parquet = isinstance(file_format, BulkWriterFactory) and file_format.writes_parquet
         if self._reader is None and not writes_parquet:
             raise ValueError(
-                "enable_compact: a RecordWiseFileCompactor reads Parquet by default, not the format of "
-                f"{type(file_format).__name__}: pass a format that does, e.g. "
+                "enable_compact: a RecordWiseFileCompactor reads Parquet by default, but "
+                f"{type(file_format).__name__} writes another format: pass the format to read, e.g. "
                 "RecordWiseFileCompactor(StreamFormat.text_line_format())"
             )
 

@@ -1,4 +1,4 @@
-"""Rescaling: who gets what of the state that another number of subtasks has left.
+"""Rescaling: redistributes the state of a checkpoint when the number of subtasks has changed.
 
 Keyed state moves by key groups, of which a subtask owns a contiguous range. Operator state moves by the elements of its
 lists.
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def share_of(restored: RestoredOperators, hosted: Iterable[tuple[VertexDeployment, int]]) -> RestoredOperators:
-    """What a slot needs of a checkpoint to restore the subtasks that it hosts.
+    """Returns the part of a checkpoint that a slot needs to restore its subtasks.
 
-    Of keyed state that is their key groups. Operator state is redistributed by its elements, so all of it goes along.
+    That is their key groups of keyed state, and all operator state, which is redistributed element by element.
     """
     groups: dict[str, set[int]] = {}
     for vertex, subtask in hosted:
@@ -48,7 +48,7 @@ def _share_of_operator(operator: OperatorState, groups: Collection[int]) -> Oper
             states.update(part.states if isinstance(part, KeyedPart) else {})
     left_out = next((subtask for subtask, state in subtasks.items() if not state.keyed), None)
     if states and left_out is not None:
-        # What is known of a state is compared with the program's also where none of its entries arrive.
+        # The description of a state is checked against the program even if none of its entries come to this slot.
         subtasks[left_out] = replace(subtasks[left_out], keyed=(KeyedPart(states, {}),))
     return replace(operator, subtasks=subtasks, source=None)
 
@@ -60,10 +60,10 @@ def _share_of_part(part: KeyedPart | DatabasePart, groups: Collection[int]) -> K
 
 
 def redistribute(snapshots: list[OperatorStateSnapshot], parallelism: int) -> list[OperatorStateSnapshot]:
-    """Deals operator state out to another number of subtasks.
+    """Redistributes operator state to another number of subtasks.
 
-    The elements of split lists are dealt out in order and evenly, union lists go to everyone as a whole, and so does
-    broadcast state, which is the same in all snapshots.
+    The elements of split lists are redistributed evenly and in order; union lists go to every subtask as a whole, and
+    so does broadcast state, which is the same in all snapshots.
     """
     dealt: list[dict[str, tuple[str, Any, Any]]] = [{} for _ in range(parallelism)]
     names = {name: states[:2] for snapshot in snapshots for name, states in snapshot.states.items()}

@@ -160,11 +160,11 @@ class SinkContext:
         return None if self._timestamp == NO_TIMESTAMP else self._timestamp
 
     def current_watermark(self) -> int:
-        """The watermark that the sink has reached."""
+        """Returns the current watermark of the sink."""
         return self._watermark
 
     def current_processing_time(self) -> int:
-        """The clock of the slot, in milliseconds since 1970."""
+        """Returns the slot's clock, in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
 

@@ -57,7 +57,7 @@ class WriteAheadOperator(CommittingOperator[StagedRecords], FunctionOperator):
             self.guarded(self._close_chunk)
 
     def process_watermark(self, timestamp: int) -> None:
-        """Time means nothing here."""
+        """Does nothing: time has no effect here."""
 
     def finish(self) -> None:
         self.guarded(self.function.finish)

@@ -466,7 +466,7 @@ def test_the_files_on_the_disk_are_those_of_the_checkpoints_kept(tmp_path_factor
                 pending, slot, _ = waiting.pop(0)
                 job.decline(pending, slot)
             elif step == "take outcomes":
-                assert all("is gone" not in str(outcome.error) for outcome in job.outcomes())
+                assert all("no longer exists" not in str(outcome.error) for outcome in job.outcomes())
             elif step == "restart":
                 job.coordinator.end_attempt()
                 job.coordinator.begin_attempt()

@@ -277,7 +277,7 @@ class TestCustom:
     @pytest.mark.parametrize("answer", [-1, 3, None, 1.0, "1"])
     def test_an_answer_out_of_range_names_answer_and_record(self, answer: Any) -> None:
         partitioner = CustomPartitioner(lambda key, count: answer if key == "bad" else 0, identity)
-        with pytest.raises(UserCodeError, match="it must be") as error:
+        with pytest.raises(UserCodeError, match="it must return an integer from 0 to 2") as error:
             Channels(partitioner, 3).send(["fine", "bad", "fine"])
         fault = error.value.fault
         assert (fault.operator, fault.record) == ("Sender", "'bad'")

@@ -136,7 +136,7 @@ class TestTriggers:
             assert feed(harness, ("a", "FIRE", 6)) == [("a", 0, 10, ["FIRE"])]
             assert feed(harness, 9) == []
             operator: Any = harness.operator
-            assert operator._parts.trigger.calls == [("time", 9, TimeWindow(0, 10)), ("clear", TimeWindow(0, 10))]
+            assert operator._spec.trigger.calls == [("time", 9, TimeWindow(0, 10)), ("clear", TimeWindow(0, 10))]
             assert left_over(harness) == {}
 
     def test_a_purged_window_is_still_cleared(self) -> None:
@@ -151,7 +151,7 @@ class TestTriggers:
             feed(harness, ("a", "CONTINUE", 0), ("a", "CONTINUE", 15), ("b", "CONTINUE", 5))
             assert feed(harness, ("a", "FIRE", 8)) == [("a", 0, 25, ["CONTINUE", "CONTINUE", "FIRE"])]
             operator: Any = harness.operator
-            calls = operator._parts.trigger.calls
+            calls = operator._spec.trigger.calls
             assert calls[0] == ("merge", TimeWindow(0, 25))
             assert sorted(calls[1:]) == [("clear", TimeWindow(0, 10)), ("clear", TimeWindow(15, 25))]
             # Within its session: nothing merges.
@@ -193,7 +193,7 @@ class TestTriggers:
             assert feed(harness, 28) == [("a", 0, 25, [1, 3, 2])]
             operator: Any = harness.operator
             both = [1, 2, 3] if isinstance(descriptor, ListStateDescriptor) else 3
-            assert operator._parts.trigger.calls[-1] == (28, both)
+            assert operator._spec.trigger.calls[-1] == (28, both)
             feed(harness, 200)
             assert left_over(harness) == {}
 
