@@ -13,6 +13,7 @@ from .databases import Database
 from .kafka import KafkaServer
 from .mariadb import MariaDbServer
 from .postgres import PostgresServer
+from .redis import RedisServer
 from .servers import Server
 
 _Server = TypeVar("_Server", bound=Server)
@@ -47,6 +48,12 @@ def mariadb(pytestconfig: pytest.Config) -> Iterator[MariaDbServer]:
 def kafka(pytestconfig: pytest.Config) -> Iterator[KafkaServer]:
     """A Kafka broker."""
     yield from running(KafkaServer, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def redis_server(pytestconfig: pytest.Config) -> Iterator[RedisServer]:
+    """A Redis server."""
+    yield from running(RedisServer, pytestconfig)
 
 
 @pytest.fixture

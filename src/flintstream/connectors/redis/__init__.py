@@ -1,0 +1,1 @@
+"""Redis inside a slot: connections, commands, the sink's operator."""

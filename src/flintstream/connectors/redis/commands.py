@@ -1,0 +1,282 @@
+"""The commands that records become: which one, with which keys, and for how long what it writes lives."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic
+
+from flintstream.common.arguments import positive
+from flintstream.common.type_variables import IN
+
+__all__ = ["RedisCommand", "RedisCommandDescription", "RedisDataType", "RedisMapper"]
+
+Command = tuple[Any, ...]
+"""A command as the server gets it: its name and its arguments."""
+
+_PLAIN = (str, bytes, int, float)
+
+
+class RedisDataType(Enum):
+    """What a key of Redis holds."""
+
+    STRING = "string"
+    HASH = "hash"
+    LIST = "list"
+    SET = "set"
+    SORTED_SET = "sorted set"
+    HYPER_LOG_LOG = "HyperLogLog"
+    PUBSUB = "channel"
+    STREAM = "stream"
+
+
+class RedisCommand(Enum):
+    """What is done with the key and the value of a record."""
+
+    SET = "SET"
+    """The key holds the value."""
+    SETEX = "SETEX"
+    """The key holds the value, for the time to live."""
+    INCRBY = "INCRBY"
+    """The number at the key grows by the value."""
+    INCRBY_EX = "INCRBY_EX"
+    """As `INCRBY`; the key lives for the time to live from now on."""
+    DECRBY = "DECRBY"
+    """The number at the key shrinks by the value."""
+    DECRBY_EX = "DECRBY_EX"
+    """As `DECRBY`; the key lives for the time to live from now on."""
+    DESCRBY_EX = "DECRBY_EX"
+    """`DECRBY_EX` as Flink spells it."""
+    HSET = "HSET"
+    """The field `key` of the hash `additional_key` holds the value."""
+    HINCRBY = "HINCRBY"
+    """The number in the field `key` of the hash `additional_key` grows by the value."""
+    LPUSH = "LPUSH"
+    """The value becomes the first of the list at the key."""
+    RPUSH = "RPUSH"
+    """The value becomes the last of the list at the key."""
+    SADD = "SADD"
+    """The value becomes a member of the set at the key."""
+    ZADD = "ZADD"
+    """The key becomes a member of the sorted set `additional_key`, with the value as its score."""
+    ZINCRBY = "ZINCRBY"
+    """The score of the member `key` in the sorted set `additional_key` grows by the value."""
+    ZREM = "ZREM"
+    """The sorted set `additional_key` loses the member `key`; the value is not asked for."""
+    PFADD = "PFADD"
+    """The HyperLogLog at the key counts the value."""
+    PUBLISH = "PUBLISH"
+    """The value goes to the subscribers of the channel `key`."""
+    XADD = "XADD"
+    """The stream `additional_key` gets an entry: the fields of the value if that is a dict, else the field `key`."""
+
+    def get_redis_data_type(self) -> RedisDataType:
+        """What the key holds that the command writes to."""
+        return _FORMS[self].data_type
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether the command, given again, changes nothing."""
+        return _FORMS[self].idempotent
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a command is made of the additional key, the key and the value."""
+
+    data_type: RedisDataType
+    idempotent: bool
+    make: Callable[[Any, Any, Any], Command]
+    needs_additional_key: bool = False
+    needs_ttl: bool = False
+    takes_value: bool = True
+
+
+def _entry(stream: Any, key: Any, value: Any) -> Command:
+    fields = [part for field in value.items() for part in field] if isinstance(value, Mapping) else [key, value]
+    return ("XADD", stream, "*", *fields)
+
+
+_T = RedisDataType
+_FORMS = {
+    RedisCommand.SET: _Form(_T.STRING, True, lambda _, key, value: ("SET", key, value)),
+    RedisCommand.SETEX: _Form(_T.STRING, True, lambda _, key, value: ("SET", key, value), needs_ttl=True),
+    RedisCommand.INCRBY: _Form(_T.STRING, False, lambda _, key, value: ("INCRBY", key, value)),
+    RedisCommand.INCRBY_EX: _Form(_T.STRING, False, lambda _, key, value: ("INCRBY", key, value), needs_ttl=True),
+    RedisCommand.DECRBY: _Form(_T.STRING, False, lambda _, key, value: ("DECRBY", key, value)),
+    RedisCommand.DECRBY_EX: _Form(_T.STRING, False, lambda _, key, value: ("DECRBY", key, value), needs_ttl=True),
+    RedisCommand.HSET: _Form(_T.HASH, True, lambda name, key, value: ("HSET", name, key, value), True),
+    RedisCommand.HINCRBY: _Form(_T.HASH, False, lambda name, key, value: ("HINCRBY", name, key, value), True),
+    RedisCommand.LPUSH: _Form(_T.LIST, False, lambda _, key, value: ("LPUSH", key, value)),
+    RedisCommand.RPUSH: _Form(_T.LIST, False, lambda _, key, value: ("RPUSH", key, value)),
+    RedisCommand.SADD: _Form(_T.SET, True, lambda _, key, value: ("SADD", key, value)),
+    RedisCommand.ZADD: _Form(_T.SORTED_SET, True, lambda name, key, score: ("ZADD", name, score, key), True),
+    RedisCommand.ZINCRBY: _Form(_T.SORTED_SET, False, lambda name, key, by: ("ZINCRBY", name, by, key), True),
+    RedisCommand.ZREM: _Form(_T.SORTED_SET, True, lambda name, key, _: ("ZREM", name, key), True, takes_value=False),
+    RedisCommand.PFADD: _Form(_T.HYPER_LOG_LOG, True, lambda _, key, value: ("PFADD", key, value)),
+    RedisCommand.PUBLISH: _Form(_T.PUBSUB, False, lambda _, key, value: ("PUBLISH", key, value)),
+    RedisCommand.XADD: _Form(_T.STREAM, False, _entry, True),
+}
+
+
+@dataclass(frozen=True)
+class RedisCommandDescription:
+    """A command, and what all records share: the name of the hash, sorted set or stream, and the time to live.
+
+    Example::
+
+        RedisCommandDescription(RedisCommand.HSET, "counts", 3600)
+
+    :param command: what is done with the key and the value of a record.
+    :param additional_key: the name of the hash, sorted set or stream. A whole number here is taken as the time to live,
+        as in Flink.
+    :param additional_ttl: how many seconds the key lives after its last record; for ever unless given.
+    :param max_length: for `XADD`: about how many entries the stream keeps; all unless given.
+    """
+
+    command: RedisCommand
+    additional_key: str | int | None = None
+    additional_ttl: int | None = None
+    max_length: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.command, RedisCommand):
+            raise TypeError(f"RedisCommandDescription: command must be a RedisCommand, got {self.command!r}")
+        if isinstance(self.additional_key, int) and self.additional_ttl is None:
+            object.__setattr__(self, "additional_ttl", self.additional_key)
+            object.__setattr__(self, "additional_key", None)
+        if not isinstance(self.additional_key, (str, type(None))):
+            raise TypeError(f"RedisCommandDescription: additional_key must be a string, got {self.additional_key!r}")
+        if self.additional_ttl is not None:
+            positive("RedisCommandDescription: additional_ttl", self.additional_ttl)
+            if self.command is RedisCommand.PUBLISH:
+                raise ValueError("RedisCommandDescription: PUBLISH writes no key, so additional_ttl has no meaning")
+        if self.max_length is not None:
+            positive("RedisCommandDescription: max_length", self.max_length)
+            if self.command is not RedisCommand.XADD:
+                raise ValueError(f"RedisCommandDescription: max_length is for XADD, not for {self.command.name}")
+
+    def get_command(self) -> RedisCommand:
+        """The command."""
+        return self.command
+
+    def get_additional_key(self) -> str | None:
+        """The name of the hash, sorted set or stream."""
+        assert not isinstance(self.additional_key, int)
+        return self.additional_key
+
+    def get_additional_ttl(self) -> int | None:
+        """How many seconds the key lives; None for ever."""
+        return self.additional_ttl
+
+
+class RedisMapper(ABC, Generic[IN]):
+    """Says which command a record becomes. Keys and values are strings, bytes or numbers.
+
+    Example::
+
+        class Counts(RedisMapper):
+            def get_command_description(self):
+                return RedisCommandDescription(RedisCommand.HSET, "counts")
+
+            def get_key_from_data(self, data):
+                return data[0]
+
+            def get_value_from_data(self, data):
+                return data[1]
+    """
+
+    @abstractmethod
+    def get_command_description(self) -> RedisCommandDescription:
+        """The command of all records; asked for once, when the graph is built."""
+
+    @abstractmethod
+    def get_key_from_data(self, data: IN) -> Any:
+        """The key of a record."""
+
+    @abstractmethod
+    def get_value_from_data(self, data: IN) -> Any:
+        """The value of a record."""
+
+    def get_additional_key(self, data: IN) -> Any:
+        """The name of the hash, sorted set or stream for this record; None for that of the description."""
+        return None
+
+    def get_additional_ttl(self, data: IN) -> int | None:
+        """The time to live (seconds) for this record's key; None for that of the description."""
+        return None
+
+
+class CommandsOfRecords:
+    """Makes the commands of records as a mapper says. Made on the driver, where it checks the description."""
+
+    def __init__(self, owner: str, mapper: RedisMapper[Any]) -> None:
+        description = mapper.get_command_description()
+        if not isinstance(description, RedisCommandDescription):
+            raise TypeError(
+                f"{owner}: {type(mapper).__name__}.get_command_description() must give a RedisCommandDescription, "
+                f"got {description!r}"
+            )
+        self._mapper = mapper
+        self._description = description
+        self._own_keys = _overridden(mapper, "get_additional_key")
+        self._own_ttls = _overridden(mapper, "get_additional_ttl")
+        self._check(owner)
+
+    @property
+    def command(self) -> RedisCommand:
+        """The command of all records."""
+        return self._description.command
+
+    def of(self, record: Any) -> list[Command]:
+        """The commands of a record: one, or two where the key gets a time to live."""
+        mapper, description, form = self._mapper, self._description, _FORMS[self._description.command]
+        key = _plain(mapper.get_key_from_data(record), "get_key_from_data")
+        value = mapper.get_value_from_data(record) if form.takes_value else None
+        if form.takes_value and not (form.data_type is RedisDataType.STREAM and isinstance(value, Mapping)):
+            _plain(value, "get_value_from_data")
+        name, ttl = description.additional_key, description.additional_ttl
+        if form.needs_additional_key and self._own_keys:
+            own = mapper.get_additional_key(record)
+            name = name if own is None else own
+            _plain(name, "get_additional_key")
+        if self._own_ttls:
+            own_ttl = mapper.get_additional_ttl(record)
+            ttl = ttl if own_ttl is None else positive("get_additional_ttl: the time to live", own_ttl)
+        made = form.make(name, key, value)
+        if description.max_length is not None:
+            made = (*made[:2], "MAXLEN", "~", description.max_length, *made[2:])
+        if ttl is None and not form.needs_ttl:
+            return [made]
+        if ttl is None:
+            raise ValueError(f"get_additional_ttl gave None, and {self.command.name} needs a time to live")
+        return [(*made, "EX", ttl)] if made[0] == "SET" else [made, ("EXPIRE", made[1], ttl)]
+
+    def _check(self, owner: str) -> None:
+        description, form = self._description, _FORMS[self._description.command]
+        name = description.command.name
+        if form.needs_additional_key and not description.additional_key and not self._own_keys:
+            raise ValueError(
+                f"{owner}: {name} needs the name of a {form.data_type.value}: RedisCommandDescription(RedisCommand.{name}, "
+                "'name'), or get_additional_key in the mapper"
+            )
+        if form.needs_ttl and description.additional_ttl is None and not self._own_ttls:
+            raise ValueError(
+                f"{owner}: {name} needs a time to live: RedisCommandDescription(RedisCommand.{name}, None, seconds), "
+                "or get_additional_ttl in the mapper"
+            )
+        if description.command is RedisCommand.PUBLISH and self._own_ttls:
+            raise ValueError(f"{owner}: PUBLISH writes no key, so get_additional_ttl in the mapper has no meaning")
+
+
+def _overridden(mapper: RedisMapper[Any], method: str) -> bool:
+    return getattr(type(mapper), method) is not getattr(RedisMapper, method)
+
+
+def _plain(value: Any, method: str) -> Any:
+    """A key or a value that the server can take."""
+    if not isinstance(value, _PLAIN) or isinstance(value, bool):
+        raise TypeError(f"{method} must give a string, bytes or a number, got {value!r}")
+    return value
