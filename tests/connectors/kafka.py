@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import socket
 import uuid
 from collections.abc import Mapping
@@ -12,11 +10,8 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from .certificates import write_certificates
 from .jars import class_path, jars_of, java
 from .servers import Server, free_port
 
@@ -66,7 +61,7 @@ class KafkaServer(Server):
         self._java = [java(), *_JVM, "-cp", class_path(jars_of("kafka", _JARS, cache))]
 
     def _create(self) -> None:
-        self._make_certificates()
+        write_certificates(self.authority, self._directory / "broker.pem")
         self._configure({})
         scram = f'SCRAM-SHA-256=[name={USER},password="{PASSWORD}"]'
         options = ["--standalone", "--cluster-id", "flintstreamflintstream", "--add-scram", scram]
@@ -137,35 +132,3 @@ class KafkaServer(Server):
             # A test of a time-out waits for the broker's next look.
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
         }
-
-    def _make_certificates(self) -> None:
-        authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-        authority = _certificate("authority of the tests", authority_key, None, authority_key)
-        broker = _certificate("broker", key, authority, authority_key)
-        pem = serialization.Encoding.PEM
-        secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        self.authority.write_bytes(authority.public_bytes(pem))
-        (self._directory / "broker.pem").write_bytes(secret + broker.public_bytes(pem) + authority.public_bytes(pem))
-
-
-def _certificate(
-    name: str,
-    key: ec.EllipticCurvePrivateKey,
-    issuer: x509.Certificate | None,
-    issuer_key: ec.EllipticCurvePrivateKey,
-) -> x509.Certificate:
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.timezone.utc)
-    names: list[x509.GeneralName] = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer.subject if issuer is not None else subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=30))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(issuer_key, hashes.SHA256())
-    )

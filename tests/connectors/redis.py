@@ -10,7 +10,8 @@ import redis
 
 from flintstream.datastream.connectors.redis import FlinkJedisPoolConfig
 
-from .servers import DatabaseServer
+from .certificates import write_certificates
+from .servers import DatabaseServer, free_port
 
 _TIMEOUT = 60_000  # milliseconds: the machine may be busy, and a command that is given up is sent twice
 
@@ -36,6 +37,16 @@ class RedisServer(DatabaseServer):
         client = redis.Redis(port=self.port, decode_responses=True, socket_timeout=_TIMEOUT / 1000)
         client.ping()  # It connects only now, and may have to load its data.
         return client
+
+    def listen_encrypted(self, directory: Path) -> int:
+        """Opens another port, for TLS, with a certificate by the authority whose own is now in `authority.pem`."""
+        port, server = free_port(), self._directory / "server.pem"
+        write_certificates(directory / "authority.pem", server)
+        self._give_away(server)
+        with self.connect() as client:
+            client.config_set("tls-cert-file", str(server), "tls-key-file", str(server), "tls-auth-clients", "no")
+            client.config_set("tls-port", port)
+        return port
 
     def _programs(self, root: Path) -> Path | None:
         return root / "usr/bin" if (root / "usr/bin/redis-server").exists() else None

@@ -1,65 +1,26 @@
-"""The code in the documentation runs, and gives the output that stands behind it.
-
-A block of Python behind `<!-- program -->` is a whole program; the text behind `<!-- output -->` is what it prints, in any
-order of the lines. The other blocks of Python of a page are pieces, each of which goes on from those before it; they only
-build graphs.
-"""
+"""The code in the documentation runs, and gives the output that stands behind it."""
 
 from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-_BLOCK = re.compile(r"(?:<!-- (?P<mark>\w+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
+from .pages import BLOCKS, PAGES, ROOT
+
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
-
-
-@dataclass
-class Block:
-    page: Path
-    line: int
-    mark: str | None
-    text: str
-    output: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.page.relative_to(ROOT)}:{self.line}"
-
-
-def blocks() -> list[Block]:
-    found: list[Block] = []
-    for page in PAGES:
-        content = page.read_text(encoding="utf-8")
-        for match in _BLOCK.finditer(content):
-            line = content[: match.start("text")].count("\n") + 1
-            block = Block(page, line, match["mark"], match["text"])
-            if match["mark"] == "output":
-                assert found and found[-1].mark == "program", f"{block}: an output without a program"
-                found[-1].output = match["text"]
-            elif match["language"] == "python":
-                found.append(block)
-    return found
-
-
-BLOCKS = blocks()
 PIECES = {
     block.page: [piece for piece in BLOCKS if piece.page == block.page and piece.mark is None] for block in BLOCKS
 }
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.mark == "program"], ids=str)
+@pytest.mark.parametrize(
+    "block", [block for block in BLOCKS if block.mark == "program" and block.server is None], ids=str
+)
 def test_program(block, spark, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    exec(compile(block.text, str(block), "exec"), {"__name__": "__main__"})
-    printed = capsys.readouterr().out
-    if block.output is not None:
-        assert sorted(printed.splitlines()) == sorted(block.output.splitlines())
+    block.run(capsys)
 
 
 @pytest.mark.parametrize("page", PIECES, ids=lambda page: str(page.relative_to(ROOT)))

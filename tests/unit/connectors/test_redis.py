@@ -211,7 +211,9 @@ def test_a_description_that_lacks_something_is_refused(description: Any, message
 
 def test_other_arguments_are_refused() -> None:
     mapper = Pairs(RedisCommand.SET)
-    with pytest.raises(TypeError, match=r"RedisSink: flink_jedis_config must be a FlinkJedisPoolConfig, got 'localhost'"):
+    with pytest.raises(
+        TypeError, match=r"RedisSink: flink_jedis_config must be a FlinkJedisPoolConfig, got 'localhost'"
+    ):
         RedisSink("localhost", mapper)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"RedisSink: redis_sink_mapper must be a RedisMapper"):
         RedisSink(config(), RedisCommand.SET)  # type: ignore[arg-type]
@@ -235,7 +237,7 @@ def test_the_plan_tells_the_guarantee(command: RedisCommand, told: str) -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.enable_checkpointing(1000)
     env.from_collection([("k", "v")]).add_sink(RedisSink(config(), Pairs(command))).name("to redis")
-    assert f"'to redis': {told}" in guarantees_text(env.generate_stream_graph(), True)
+    assert f"'Sink: to redis': {told}" in guarantees_text(env.generate_stream_graph(), True)
 
 
 # --- without a server ---

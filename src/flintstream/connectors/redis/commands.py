@@ -47,7 +47,7 @@ class RedisCommand(Enum):
     """The number at the key shrinks by the value."""
     DECRBY_EX = "DECRBY_EX"
     """As `DECRBY`; the key lives for the time to live from now on."""
-    DESCRBY_EX = "DECRBY_EX"
+    DESCRBY_EX = DECRBY_EX
     """`DECRBY_EX` as Flink spells it."""
     HSET = "HSET"
     """The field `key` of the hash `additional_key` holds the value."""

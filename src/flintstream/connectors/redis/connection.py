@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flintstream.connectors.redis.commands import Command
 from flintstream.connectors.redis.options import FlinkJedisPoolConfig
-
-if TYPE_CHECKING:
-    import redis
 
 
 class RedisError(Exception):
@@ -24,11 +21,11 @@ def driver() -> Any:
     return redis
 
 
-def connect(config: FlinkJedisPoolConfig) -> redis.Redis:
+def connect(config: FlinkJedisPoolConfig) -> Any:
     """A client with one connection, which is open and has been let in. It tries nothing again by itself."""
-    redis = driver()
+    package = driver()
     seconds = config.get_connection_timeout() / 1000
-    client: Any = redis.Redis(
+    client = package.Redis(
         host=config.get_host(),
         port=config.get_port(),
         db=config.get_database(),
@@ -38,17 +35,17 @@ def connect(config: FlinkJedisPoolConfig) -> redis.Redis:
         socket_connect_timeout=seconds,
         ssl=config.get_ssl(),
         ssl_ca_certs=config.get_ssl_ca_file(),
-        retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
+        retry=package.retry.Retry(package.backoff.NoBackoff(), 0),
     )
     try:
         client.ping()
     except BaseException:
         client.close()
         raise
-    return client  # type: ignore[no-any-return]
+    return client
 
 
-def send(client: redis.Redis, commands: list[Command]) -> list[Any]:
+def send(client: Any, commands: list[Command]) -> list[Any]:
     """Sends commands in one go; the replies, of which those of refused commands are exceptions."""
     pipeline = client.pipeline(transaction=False)
     for command in commands:

@@ -1,0 +1,62 @@
+"""Whole programs on Spark that end in Redis, whose server is killed on the way."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from tests.waiting import wait_until
+
+from flintstream.common import RestartStrategies, Types, WatermarkStrategy
+from flintstream.datastream import StreamExecutionEnvironment
+from flintstream.datastream.connectors.number_seq import NumberSequenceSource
+from flintstream.datastream.connectors.redis import RedisCommand, RedisCommandDescription, RedisMapper, RedisSink
+
+from .redis import RedisServer
+
+pytestmark = pytest.mark.timeout(300)  # The server may have to be downloaded first.
+
+LAST = 4000
+PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
+
+
+class Squares(RedisMapper):
+    def __init__(self, *description: Any) -> None:
+        self.description = RedisCommandDescription(*description)
+
+    def get_command_description(self) -> RedisCommandDescription:
+        return self.description
+
+    def get_key_from_data(self, data: Any) -> Any:
+        return data[0]
+
+    def get_value_from_data(self, data: Any) -> Any:
+        return data[1]
+
+
+def slowly_squared(number: int) -> tuple[str, int]:
+    time.sleep(0.0005)  # So that there are several epochs.
+    return str(number), number * number
+
+
+def test_a_server_killed_on_the_way_loses_and_doubles_nothing(
+    env: StreamExecutionEnvironment, redis_server: RedisServer
+) -> None:
+    """The sink outlasts a short absence; a long one fails the job, which is restored."""
+    client = redis_server.connect()
+    client.flushall()
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(1000, 100))
+    env.enable_checkpointing(200)
+    numbers = env.from_source(NumberSequenceSource(1, LAST), WatermarkStrategy.no_watermarks(), "numbers")
+    squares = numbers.map(slowly_squared, PAIR)
+    squares.add_sink(RedisSink(redis_server.config, Squares(RedisCommand.HSET, "squares"))).name("to the hash")
+    log = squares.map(lambda pair: ("log", pair[1]), PAIR)
+    log.add_sink(RedisSink(redis_server.config, Squares(RedisCommand.RPUSH), retry_timeout_ms=0)).name("to the list")
+    running = env.execute_async()
+    wait_until(lambda: client.hlen("squares") > 100, what="the first squares")
+    redis_server.restart(crash=True)
+    running.get_job_execution_result().result()
+    expected = {str(number): str(number * number) for number in range(1, LAST + 1)}
+    assert client.hgetall("squares") == expected
+    assert set(client.lrange("log", 0, -1)) == set(expected.values())
