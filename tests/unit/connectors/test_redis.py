@@ -84,12 +84,12 @@ def test_a_password_is_shown_nowhere() -> None:
     [
         ("set_host", 5, "set_host: host must be a string, got 5"),
         ("set_host", "", "set_host: host must not be empty"),
-        ("set_port", "6379", "set_port: port must be a whole number, got '6379'"),
+        ("set_port", "6379", "set_port: port must be an integer, got '6379'"),
         ("set_port", 65_536, "set_port: port must be at most 65535, got 65536"),
-        ("set_database", -1, "set_database: database must be 0 or more, got -1"),
-        ("set_timeout", 0, "set_timeout: timeout must be 1 or more, got 0"),
+        ("set_database", -1, "set_database: database must be at least 0, got -1"),
+        ("set_timeout", 0, "set_timeout: timeout must be at least 1, got 0"),
         ("set_password", 5, "set_password: password must be a string, got a int"),
-        ("set_max_total", "8", "set_max_total: max_total must be a whole number, got '8'"),
+        ("set_max_total", "8", "set_max_total: max_total must be an integer, got '8'"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused(setting: str, value: Any, message: str) -> None:
@@ -182,10 +182,10 @@ def test_a_removal_asks_for_no_value() -> None:
     [
         (("SET",), "command must be a RedisCommand, got 'SET'"),
         ((RedisCommand.HSET, b"h"), "additional_key must be a string, got b'h'"),
-        ((RedisCommand.SETEX, "k", "9"), "additional_ttl must be a whole number, got '9'"),
-        ((RedisCommand.SETEX, None, 0), "additional_ttl must be 1 or more, got 0"),
+        ((RedisCommand.SETEX, "k", "9"), "additional_ttl must be an integer, got '9'"),
+        ((RedisCommand.SETEX, None, 0), "additional_ttl must be at least 1, got 0"),
         ((RedisCommand.PUBLISH, None, 9), "PUBLISH writes no key, so additional_ttl has no meaning"),
-        ((RedisCommand.XADD, "x", None, 0), "max_length must be 1 or more, got 0"),
+        ((RedisCommand.XADD, "x", None, 0), "max_length must be at least 1, got 0"),
         ((RedisCommand.LPUSH, None, None, 5), "max_length is for XADD, not for LPUSH"),
     ],
 )
@@ -217,7 +217,7 @@ def test_other_arguments_are_refused() -> None:
         RedisSink("localhost", mapper)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"RedisSink: redis_sink_mapper must be a RedisMapper"):
         RedisSink(config(), RedisCommand.SET)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"RedisSink: retry_timeout_ms must be 0 or more, got -1"):
+    with pytest.raises(ValueError, match=r"RedisSink: retry_timeout_ms must be at least 0, got -1"):
         RedisSink(config(), mapper, -1)
     mapper.description = "SET"  # type: ignore[assignment]
     with pytest.raises(TypeError, match=r"Pairs.get_command_description\(\) must give a RedisCommandDescription"):
@@ -230,7 +230,7 @@ def test_other_arguments_are_refused() -> None:
     ("command", "told"),
     [
         (RedisCommand.SET, "exactly once (in effect, if a replay computes the same: SET is idempotent)"),
-        (RedisCommand.RPUSH, "at least once (the sink writes at once)"),
+        (RedisCommand.RPUSH, "at least once (the sink writes immediately)"),
     ],
 )
 def test_the_plan_tells_the_guarantee(command: RedisCommand, told: str) -> None:
