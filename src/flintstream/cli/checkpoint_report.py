@@ -17,8 +17,8 @@ from flintstream.runtime.checkpoint.metadata import (
     METADATA,
     CheckpointMetadata,
     CorruptCheckpointError,
-    DatabasePart,
-    KeyedPart,
+    DatabaseHandle,
+    KeyedHandle,
     OperatorState,
     Piece,
     is_signed,
@@ -178,8 +178,8 @@ def _operator(operator_id: str, operator: OperatorState, contents: _Contents) ->
     keyed: dict[str, StateReport] = {}
     others: dict[str, StateReport] = {}
     for _, subtask in sorted(operator.subtasks.items()):
-        for part in subtask.keyed:
-            _add_keyed(part, keyed, contents)
+        for handle in subtask.keyed:
+            _add_keyed(handle, keyed, contents)
         for content in contents.read([] if subtask.operator is None else [subtask.operator]):
             for name, state in (content or {}).items():
                 _add(others, name, state.mode, sum(map(len, state.elements)))
@@ -193,15 +193,15 @@ def _operator(operator_id: str, operator: OperatorState, contents: _Contents) ->
     )
 
 
-def _add_keyed(part: KeyedPart | DatabasePart, states: dict[str, StateReport], contents: _Contents) -> None:
-    for name, stored in part.states.items():
-        _add(states, name, stored.kind, None if isinstance(part, DatabasePart) else 0)
-    if isinstance(part, DatabasePart):
-        contents.check([*part.files.values(), *part.timers.values()])
+def _add_keyed(handle: KeyedHandle | DatabaseHandle, states: dict[str, StateReport], contents: _Contents) -> None:
+    for name, stored in handle.states.items():
+        _add(states, name, stored.kind, None if isinstance(handle, DatabaseHandle) else 0)
+    if isinstance(handle, DatabaseHandle):
+        contents.check([*handle.files.values(), *handle.timers.values()])
         return
-    for content in contents.read(part.groups.values()):
+    for content in contents.read(handle.groups.values()):
         sizes = {} if content is None else {name: len(entry[1]) for name, entry in content["entries"].items()}
-        for name, stored in part.states.items():
+        for name, stored in handle.states.items():
             _add(states, name, stored.kind, None if content is None else sizes.get(name, 0))
 
 

@@ -81,11 +81,11 @@ class AsyncRetryStrategy(ABC, Generic[T]):
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """Returns whether another attempt is allowed after `current_attempts`, which is 1 after the first."""
+        """Returns whether a retry is allowed after `current_attempts` calls."""
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Returns the delay before the next attempt, in milliseconds."""
+        """Returns the delay before the next retry, in milliseconds."""
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[T]:

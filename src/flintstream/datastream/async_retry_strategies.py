@@ -44,7 +44,7 @@ class NoRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
         return False
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Returns -1: there is no next attempt."""
+        """Returns -1: there is no retry."""
         return -1
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[T]:
@@ -72,11 +72,11 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
         self._predicate = RetryPredicate[T](result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Returns whether another attempt is allowed after `current_attempts`, which is 1 after the first."""
+        """Returns whether a retry is allowed after `current_attempts` calls."""
         return current_attempts <= self._max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Returns the delay, the same for each attempt."""
+        """Returns the delay, the same for each retry."""
         return self._backoff_time_millis
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[T]:
@@ -89,7 +89,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
     limit.
 
     >>> strategy = ExponentialBackoffDelayRetryStrategy(5, 100, 300, 2.0, None, None)
-    >>> [strategy.get_backoff_time_millis(attempt) for attempt in (1, 2, 3)]
+    >>> [strategy.get_backoff_time_millis(calls) for calls in (1, 2, 3)]
     [100, 200, 300]
     """
 
@@ -116,11 +116,11 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[T], Generic[T]):
         self._predicate = RetryPredicate[T](result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Returns whether another attempt is allowed after `current_attempts`, which is 1 after the first."""
+        """Returns whether a retry is allowed after `current_attempts` calls."""
         return current_attempts <= self._max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Returns the delay of an attempt, up to the limit; records do not affect each other's delay."""
+        """Returns the delay of a retry, up to the limit; records do not affect each other's delay."""
         delay = self._initial_delay * self._multiplier ** max(current_attempts - 1, 0)
         return self._initial_delay if current_attempts <= 1 else int(min(delay, self._max_retry_delay))
 

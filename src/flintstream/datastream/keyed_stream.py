@@ -25,7 +25,7 @@ from flintstream.datastream.window import CountWindow, TimeWindow, WindowAssigne
 from flintstream.datastream.window_assigners import count_windows, time_windows
 from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.partitioners import KeyGroupPartitioner
-from flintstream.runtime.captured import released
+from flintstream.runtime.captured import unwrapped
 from flintstream.runtime.operators.base import bound_method
 from flintstream.runtime.operators.keyed import ReduceOperator
 from flintstream.runtime.operators.process import ProcessOperator
@@ -294,7 +294,7 @@ class _WithKey(MapFunction):
         self._key_selector = key_selector
 
     def open(self, runtime_context: Any) -> None:
-        selector = released(self._key_selector)
+        selector = unwrapped(self._key_selector)
         if isinstance(selector, KeySelector):
             selector.open(runtime_context)
         self._key_of = bound_method(selector, "get_key")
@@ -303,7 +303,7 @@ class _WithKey(MapFunction):
         return self._key_of(value), value
 
     def close(self) -> None:
-        selector = released(self._key_selector)
+        selector = unwrapped(self._key_selector)
         if isinstance(selector, KeySelector):
             selector.close()
 

@@ -101,7 +101,7 @@ class CheckpointDriver:
                 self.commit(pending.checkpoint_id, pending.sources)
             finally:
                 # Even if that fails: the next attempt restores this checkpoint, so its records are not processed again.
-                self._job.deliveries.release(pending.epoch)
+                self._job.deliveries.deliver_up_to(pending.epoch)
         elif not outcome.completed:
             self._slots.call_all(CheckpointAborted(pending.checkpoint_id))
             if not tolerated:
@@ -142,7 +142,7 @@ class CheckpointDriver:
         if error is None:
             stopped = JobStopped(request, pending.result.result(), pending.checkpoint_id, pending.epoch)
             self._note_stop(stopped, pending)
-            self._job.deliveries.release(pending.epoch)
+            self._job.deliveries.deliver_up_to(pending.epoch)
             raise stopped
         request.result.set_exception(error)
         if request.drain:

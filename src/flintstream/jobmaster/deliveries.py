@@ -75,7 +75,7 @@ class Deliveries:
         """Returns whether so much waits for a checkpoint that one should be taken soon."""
         return sum(len(page) for _, _, page in self._held) > _MOST_HELD_BYTES
 
-    def release(self, epoch: int) -> None:
+    def deliver_up_to(self, epoch: int) -> None:
         """Delivers results up to this epoch: a checkpoint that contains it is complete."""
         ready = [each for each in self._held if each[0] <= epoch]
         self._held = [each for each in self._held if each[0] > epoch]

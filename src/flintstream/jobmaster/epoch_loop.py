@@ -75,7 +75,7 @@ class EpochLoop:
     def close(self) -> None:
         """Closes all operators, and fetches their last results."""
         self._take_results(self._slots.call_all(Close()))
-        self._job.deliveries.release(self.number)
+        self._job.deliveries.deliver_up_to(self.number)
 
     def _next_due(self) -> float | None:
         return earliest([monotonic_due(self._slots_due), *(source.next_due() for source in self._sources.values())])

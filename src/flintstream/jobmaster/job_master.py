@@ -289,7 +289,7 @@ class JobMaster:
         for outcome in self.checkpoints.end_attempt():
             # A checkpoint that has completed in the meantime: the next attempt restores it.
             if outcome.completed and outcome.pending.savepoint is None:
-                self._deliveries.release(outcome.pending.epoch)
+                self._deliveries.deliver_up_to(outcome.pending.epoch)
 
     def _loss_of_spark(self) -> Fault | None:
         """Returns whether the attempt failed because Spark is lost. If it was our own, the next attempt starts a new
@@ -319,7 +319,7 @@ class JobMaster:
         if restored is not None:
             self.checkpoints.skip_numbers_up_to(restored.checkpoint_id)
             # Including those of a checkpoint that completed after its attempt had ended.
-            self._deliveries.release(self.checkpoints.last_epoch_in(restored.checkpoint_id))
+            self._deliveries.deliver_up_to(self.checkpoints.last_epoch_in(restored.checkpoint_id))
         self._deliveries.forget()
         return restored
 
@@ -332,7 +332,7 @@ class JobMaster:
             return
         if self.checkpoints.lease.stopped == undecided.location:
             self._stopped = undecided
-            self._deliveries.release(undecided.epoch)
+            self._deliveries.deliver_up_to(undecided.epoch)
         else:
             undecided.request.result.set_exception(_not_stopped(undecided.location))
 

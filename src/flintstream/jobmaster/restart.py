@@ -36,8 +36,8 @@ class NoRestart(RestartStrategy):
 class FixedDelay(RestartStrategy):
     """Restarts a fixed number of times, after a fixed delay."""
 
-    def __init__(self, attempts: int, seconds: float) -> None:
-        self._left = attempts
+    def __init__(self, restarts: int, seconds: float) -> None:
+        self._left = restarts
         self._seconds = seconds
 
     def delay(self) -> float | None:

@@ -2,7 +2,7 @@
 
 A block holds records, column by column, and control elements (watermarks, idleness, end of input), each with its
 position among the records. It is encoded by pickle; a block with instances of local classes falls back to cloudpickle.
-A block with a single large record is sent in parts, since a row must fit several times into the memory of Spark's JVM.
+A block with a single large record is sent in fragments, since a row must fit several times into the memory of Spark's JVM.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flintstream.runtime.faults import user_fault
 TARGET_BLOCK_BYTES = 512 * 1024
 """The target size of blocks, so that few exceed the limit."""
 MAX_BLOCK_BYTES = 1024 * 1024
-"""The maximum size of a block, unless it holds a single record; that is sent in parts of this size."""
+"""The maximum size of a block, unless it holds a single record; that is sent in fragments of this size."""
 
 
 class Watermark(NamedTuple):
@@ -55,41 +55,43 @@ def decode_block(data: bytes | memoryview) -> tuple[Batch, list[PlacedControl] |
     return Batch(values, None if timestamps is None else timestamps.tolist(), keys), controls
 
 
-# The first byte of a part, which differs from that of a pickle and so of a whole block.
+# The first byte of a fragment, which differs from that of a pickle and so of a whole block.
 _PICKLE = pickle.PROTO[0]
-_PART, _LAST_PART = b"\x01", b"\x02"
+_FRAGMENT, _LAST_FRAGMENT = b"\x01", b"\x02"
 
 
-def parts_of(block: bytes) -> Iterator[bytes]:
-    """Returns a block as sent: itself, or several parts."""
+def fragments_of(block: bytes) -> Iterator[bytes]:
+    """Returns a block as sent: itself, or several fragments."""
     if len(block) <= MAX_BLOCK_BYTES:
         yield block
         return
     view = memoryview(block)
     for start in range(0, len(block), MAX_BLOCK_BYTES):
         end = start + MAX_BLOCK_BYTES
-        yield b"".join((_PART if end < len(block) else _LAST_PART, view[start:end]))
+        yield b"".join((_FRAGMENT if end < len(block) else _LAST_FRAGMENT, view[start:end]))
 
 
-class BlockParts:
-    """Reassembles the blocks of a receiver's channels. The parts of a block arrive in order, interleaved with others."""
+class BlockAssembler:
+    """Reassembles the blocks of a receiver's channels. The fragments of a block arrive in order, interleaved with
+    those of other channels.
+    """
 
     def __init__(self) -> None:
-        self._parts: dict[int, list[bytes | memoryview]] = {}
+        self._fragments: dict[int, list[bytes | memoryview]] = {}
 
-    def whole(self, channel: int, data: bytes | memoryview) -> bytes | memoryview | None:
-        """Returns the block that has arrived on a channel; None while parts of it are missing."""
+    def add(self, channel: int, data: bytes | memoryview) -> bytes | memoryview | None:
+        """Returns the block that has arrived on a channel; None while fragments of it are missing."""
         if data[0] == _PICKLE:
             return data
-        parts = self._parts.setdefault(channel, [])
-        parts.append(memoryview(data)[1:])
-        return b"".join(self._parts.pop(channel)) if data[0] == _LAST_PART[0] else None
+        fragments = self._fragments.setdefault(channel, [])
+        fragments.append(memoryview(data)[1:])
+        return b"".join(self._fragments.pop(channel)) if data[0] == _LAST_FRAGMENT[0] else None
 
 
 class ChannelBuffer:
     """Buffers the elements of one channel and cuts them into blocks of bounded size.
 
-    `send` is called with the bytes of each block or part, in order.
+    `send` is called with the bytes of each block or fragment, in order.
     """
 
     __slots__ = ("_controls", "_limit", "_send", "keys", "place", "records", "timestamps", "values")
@@ -159,8 +161,8 @@ class ChannelBuffer:
         elif len(data) <= MAX_BLOCK_BYTES:
             self._send(data)
         else:
-            for part in parts_of(data):
-                self._send(part)
+            for fragment in fragments_of(data):
+                self._send(fragment)
 
     def _encode(self, batch: Batch, controls: list[PlacedControl]) -> bytes:
         try:

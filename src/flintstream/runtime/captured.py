@@ -40,6 +40,6 @@ def capture(function: Any) -> Any:
         ) from error
 
 
-def released(function: Any) -> Any:
+def unwrapped(function: Any) -> Any:
     """Returns the user function of a captured one."""
     return function.original if isinstance(function, CapturedFunction) else function

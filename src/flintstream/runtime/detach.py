@@ -54,10 +54,10 @@ def is_plain(value: Any) -> bool:
         return True
     if kind is tuple:
         return all(map(is_plain, value))
-    parts = _PARTS.get(kind, _UNKNOWN)
-    if parts is _UNKNOWN:
-        parts = _PARTS[kind] = _parts_of(kind)
-    return parts is not None and all(map(is_plain, parts(value)))
+    fields = _FIELDS.get(kind, _UNKNOWN)
+    if fields is _UNKNOWN:
+        fields = _FIELDS[kind] = _fields_of(kind)
+    return fields is not None and all(map(is_plain, fields(value)))
 
 
 def all_plain(values: Collection[Any]) -> bool:
@@ -73,19 +73,19 @@ def all_plain(values: Collection[Any]) -> bool:
     return True
 
 
-def _no_parts(value: Any) -> Iterable[Any]:
+def _no_fields(value: Any) -> Iterable[Any]:
     return ()
 
 
 _UNKNOWN: Any = object()
-_PARTS: dict[type, Callable[[Any], Iterable[Any]] | None] = {OutputTag: _no_parts}
-"""By class, a function that returns the parts of an object that determine whether it is mutable; None if it always is.
+_FIELDS: dict[type, Callable[[Any], Iterable[Any]] | None] = {OutputTag: _no_fields}
+"""By class, a function that returns the fields of an object that determine whether it is mutable; None if it always is.
 """
 
 
-def _parts_of(kind: type) -> Callable[[Any], Iterable[Any]] | None:
+def _fields_of(kind: type) -> Callable[[Any], Iterable[Any]] | None:
     if issubclass(kind, Enum):
-        return _no_parts
+        return _no_fields
     if issubclass(kind, tuple) and hasattr(kind, "_fields") and kind.__dictoffset__ == 0:
         return tuple.__iter__
     if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
@@ -121,8 +121,8 @@ def detached(value: Any) -> Any:
             if type(first) in PLAIN and type(second) in PLAIN and type(third) in PLAIN and type(fourth) in PLAIN:
                 return value
         else:
-            for part in value:
-                if type(part) not in PLAIN:
+            for each in value:
+                if type(each) not in PLAIN:
                     break
             else:
                 return value
@@ -141,22 +141,22 @@ def _deep_copy(value: Any) -> Any:
 
 
 def _copy_of_list(value: list[Any]) -> list[Any]:
-    for part in value:
-        if type(part) not in PLAIN:
+    for each in value:
+        if type(each) not in PLAIN:
             return _deep_copy(value)  # type: ignore[no-any-return]
     return value.copy()
 
 
 def _copy_of_dict(value: dict[Any, Any]) -> dict[Any, Any]:
-    for key, part in value.items():
-        if type(part) not in PLAIN or type(key) not in PLAIN:
+    for key, each in value.items():
+        if type(each) not in PLAIN or type(key) not in PLAIN:
             return _deep_copy(value)  # type: ignore[no-any-return]
     return value.copy()
 
 
 def _copy_of_row(value: Row) -> Row:
-    for part in value._values:
-        if type(part) not in PLAIN:
+    for each in value._values:
+        if type(each) not in PLAIN:
             return _deep_copy(value)  # type: ignore[no-any-return]
     return make_row(value._values.copy(), value._fields, value._row_kind)
 

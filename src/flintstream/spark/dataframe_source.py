@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from flintstream.runtime.batch import Batch
-from flintstream.runtime.block import encode_block, parts_of
+from flintstream.runtime.block import encode_block, fragments_of
 from flintstream.spark.exchange import ROW_SCHEMA, row_batch
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ class RowsToBlocks:
         partition = context.partitionId()
         slot = self.slots[partition % len(self.slots)]
         for number, records in enumerate(_chunks(batches)):
-            # All parts have the number of their block, by which blocks are selected; a source has no inputs to
+            # All fragments have the number of their block, by which blocks are selected; a source has no inputs to
             # distinguish.
-            for part, data in enumerate(parts_of(encode_block(Batch(records)))):
-                yield row_batch([[slot], [self.vertex_id], [part], [partition], [number], [data]])
+            for fragment, data in enumerate(fragments_of(encode_block(Batch(records)))):
+                yield row_batch([[slot], [self.vertex_id], [fragment], [partition], [number], [data]])
 
 
 def blocks_of(frame: DataFrame, vertex_id: int, slots: tuple[int, ...]) -> DataFrame:

@@ -15,7 +15,7 @@ from flintstream.common.pickling import dumps
 from flintstream.runtime.checkpoint.lease import JobLease
 from flintstream.runtime.checkpoint.metadata import (
     CheckpointMetadata,
-    DatabasePart,
+    DatabaseHandle,
     OperatorState,
     Piece,
     SubtaskState,
@@ -173,7 +173,7 @@ def test_files_of_a_database_are_checked_although_their_states_have_no_sizes(tmp
     storage = storage_at(str(tmp_path / "savepoint-1"))
     storage.write("000012.sst", b"rows")
     file = Piece(4, zlib.crc32(b"rows"), None, "000012.sst")
-    part = DatabasePart(
+    handle = DatabaseHandle(
         states={"count": StoredKeyedState("value", {}, False)},
         files={"000012.sst": file},
         identities={},
@@ -181,7 +181,7 @@ def test_files_of_a_database_are_checked_although_their_states_have_no_sizes(tmp
         key_groups=(0, 128),
         timers={},
     )
-    found = {"a": OperatorState("count", "c", 1, 128, {0: SubtaskState((part,))})}
+    found = {"a": OperatorState("count", "c", 1, 128, {0: SubtaskState((handle,))})}
     storage.write("_metadata", CheckpointMetadata(1, 0, JOB, "my job", True, found).to_bytes())
     [report] = json.loads(flint("checkpoints", "--json", tmp_path).output)
     assert (report["status"], report["size"]) == ("complete", 4)

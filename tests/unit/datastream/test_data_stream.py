@@ -21,7 +21,7 @@ from flintstream.datastream.connectors.base import Sink
 from flintstream.datastream.functions import KeyedProcessFunction, KeySelector, Partitioner
 from flintstream.datastream.state import MapStateDescriptor
 from flintstream.graph import ChainingStrategy, InvalidProgramException
-from flintstream.runtime.captured import released
+from flintstream.runtime.captured import unwrapped
 from flintstream.runtime.operators.process import ProcessOperator
 from flintstream.runtime.operators.sinks import CollectOperator, FunctionSinkOperator, PrintOperator
 from flintstream.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
@@ -93,7 +93,7 @@ def test_an_output_type_that_is_none(numbers: DataStream, output_type: Any) -> N
 
 def test_function_objects_are_kept(numbers: DataStream) -> None:
     function = Double()
-    assert released(operator(numbers.map(function)).function) is function
+    assert unwrapped(operator(numbers.map(function)).function) is function
 
 
 def test_a_callable_with_a_method_of_that_name_is_called(numbers: DataStream) -> None:
@@ -203,8 +203,8 @@ def test_partition_custom_takes_objects(numbers: DataStream) -> None:
 
     where, key = Where(), Key()
     partitioner: Any = numbers.partition_custom(where, key)._transformation
-    assert released(partitioner.partitioner.partitioner) is where
-    assert released(partitioner.partitioner.key_selector) is key
+    assert unwrapped(partitioner.partitioner.partitioner) is where
+    assert unwrapped(partitioner.partitioner.key_selector) is key
     with pytest.raises(TypeError, match="partition_custom: expected a Partitioner or a callable, got 1"):
         numbers.partition_custom(1, key)  # type: ignore[arg-type]
 

@@ -22,7 +22,7 @@ from flintstream.datastream import (
 from flintstream.datastream.connectors.collection import CollectionSource
 from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 from flintstream.graph import InvalidProgramException
-from flintstream.runtime.captured import released
+from flintstream.runtime.captured import unwrapped
 from flintstream.runtime.operators.source import SourceOperator
 from flintstream.runtime.operators.source_function import SourceFunctionOperator
 
@@ -277,7 +277,7 @@ def test_add_source(env: StreamExecutionEnvironment) -> None:
     recorded = source(stream)
     assert (stream.get_name(), stream.get_type()) == ("Custom Source", Types.INT())
     assert isinstance(recorded.operator, SourceFunctionOperator)
-    assert released(recorded.operator.function) is function
+    assert unwrapped(recorded.operator.function) is function
     assert (recorded.bounded, recorded.parallelism) == (False, 1)
     assert source(env.add_source(ParallelNumbers(), "many")).parallelism is None
 

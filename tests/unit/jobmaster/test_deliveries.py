@@ -78,13 +78,13 @@ def test_with_checkpoints_records_wait_for_the_one_that_contains_them():
     for epoch in (1, 2, 3):
         made.take(epoch, slots.reports(SPOOL, [[epoch]]), slots, set())
     assert made.collector(SPOOL).waiting == 0
-    made.release(2)
+    made.deliver_up_to(2)
     assert made.collector(SPOOL).waiting == 2
-    made.release(2)
+    made.deliver_up_to(2)
     # The attempt fails, and the third epoch comes again.
     made.forget()
     made.take(1, slots.reports(SPOOL, [[3]]), slots, set())
-    made.release(1)
+    made.deliver_up_to(1)
     made.end(None)
     assert list(made.collector(SPOOL)) == [1, 2, 3]
 
@@ -96,7 +96,7 @@ def test_much_that_waits_asks_for_a_checkpoint(monkeypatch):
     assert not made.hold_much
     made.take(2, slots.reports(SPOOL, [["x" * 600]]), slots, set())
     assert made.hold_much
-    made.release(1)
+    made.deliver_up_to(1)
     assert not made.hold_much
 
 

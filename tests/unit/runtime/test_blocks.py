@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
 from flintstream.runtime.block import (
     MAX_BLOCK_BYTES,
-    BlockParts,
+    BlockAssembler,
     ChannelBuffer,
     EndOfInput,
     Idleness,
     Watermark,
     decode_block,
     encode_block,
-    parts_of,
+    fragments_of,
 )
 
 
@@ -47,8 +47,8 @@ def elements(blocks: list[bytes]) -> list[Any]:
 
 def put_together(received: list[bytes]) -> list[Any]:
     """The blocks that a channel's receiver sees."""
-    parts = BlockParts()
-    return [block for data in received if (block := parts.whole(0, data)) is not None]
+    assembler = BlockAssembler()
+    return [block for data in received if (block := assembler.add(0, data)) is not None]
 
 
 def values_of(blocks: list[bytes]) -> list[Any]:
@@ -161,7 +161,7 @@ class TestChannelBuffer:
         assert [len(decode_block(data)[0]) for data in over] == [1]
         assert elements(whole)[-1] == Watermark(9)
 
-    def test_a_huge_record_travels_in_parts(self) -> None:
+    def test_a_huge_record_travels_in_fragments(self) -> None:
         blocks: list[bytes] = []
         buffer = ChannelBuffer(blocks.append, keyed=False)
         buffer.extend(Batch([b"x" * (5 * MAX_BLOCK_BYTES)]))
@@ -170,18 +170,18 @@ class TestChannelBuffer:
         assert max(map(len, blocks)) == MAX_BLOCK_BYTES + 1
 
     @pytest.mark.parametrize("size", [1, 10, MAX_BLOCK_BYTES, MAX_BLOCK_BYTES + 1, 2 * MAX_BLOCK_BYTES])
-    def test_parts_make_the_block_again(self, size: int) -> None:
+    def test_fragments_make_the_block_again(self, size: int) -> None:
         block = b"\x80" + bytes(size - 1)
-        assert put_together(list(parts_of(block))) == [block]
+        assert put_together(list(fragments_of(block))) == [block]
 
-    def test_parts_of_several_channels_may_mix(self) -> None:
+    def test_fragments_of_several_channels_may_mix(self) -> None:
         blocks = {channel: encode_block(Batch([bytes([channel]) * (3 * MAX_BLOCK_BYTES)])) for channel in range(3)}
-        parts = BlockParts()
+        assembler = BlockAssembler()
         whole = {}
         for channel, part in sorted(
-            ((c, p) for c, block in blocks.items() for p in enumerate(parts_of(block))), key=lambda e: e[1][0]
+            ((c, p) for c, block in blocks.items() for p in enumerate(fragments_of(block))), key=lambda e: e[1][0]
         ):
-            found = parts.whole(channel, memoryview(part[1]))
+            found = assembler.add(channel, memoryview(part[1]))
             if found is not None:
                 whole[channel] = found
         assert whole == blocks

@@ -127,7 +127,7 @@ class JdbcSinkOperator(JdbcOperator):
 
     def _write(self, rows: list[Row]) -> None:
         retries = self._execution.get_max_retries()
-        for attempt in range(retries + 1):
+        for tried in range(retries + 1):
             try:
                 self._write_once(rows)
                 return
@@ -135,9 +135,9 @@ class JdbcSinkOperator(JdbcOperator):
                 raise
             except Exception as error:
                 self._disconnect()
-                if attempt == retries or not self._database.is_temporary(error):
+                if tried == retries or not self._database.is_temporary(error):
                     raise self._fault(error) from error
-            time.sleep(attempt)
+            time.sleep(tried)
 
     def _write_once(self, rows: list[Row]) -> None:
         if self._connection is None:

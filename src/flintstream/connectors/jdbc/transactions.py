@@ -107,11 +107,11 @@ class PreparedTransactions:
         from starting again. Other subtasks that claim it too are waited for."""
         connection = self._connected()
         claimed = False
-        for attempt in range(_CLAIM_TRIES):
+        for tried in range(_CLAIM_TRIES):
             claimed = connection.execute("SELECT pg_try_advisory_lock(%s)", [lock]).fetchone()[0]
             if claimed:
                 break
-            if attempt < _CLAIM_TRIES - 1:
+            if tried < _CLAIM_TRIES - 1:
                 time.sleep(_CLAIM_PAUSE_SECONDS)
         try:
             yield claimed
@@ -178,7 +178,7 @@ class PreparedTransactions:
         from psycopg.errors import UndefinedObject
         from psycopg.sql import SQL
 
-        for attempt in range(1, self._options.max_commit_attempts + 1):
+        for tries in range(1, self._options.max_commit_attempts + 1):
             try:
                 self._connected().execute(SQL(command).format(gid))
                 return True
@@ -187,12 +187,12 @@ class PreparedTransactions:
                     return False
                 raise
             except Exception as error:
-                if attempt == self._options.max_commit_attempts or not self._database.is_temporary(error):
+                if tries == self._options.max_commit_attempts or not self._database.is_temporary(error):
                     raise
             may_be_gone = True  # What was lost may have been the answer alone.
             self._connection.close()
-            time.sleep(attempt - 1)
-        raise AssertionError("the last attempt returns or raises")
+            time.sleep(tries - 1)
+        raise AssertionError("the last try returns or raises")
 
     def _connected(self) -> Any:
         if self._connection is None or self._connection.closed:

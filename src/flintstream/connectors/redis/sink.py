@@ -9,7 +9,7 @@ from flintstream.connectors.redis.commands import Command, CommandsOfRecords
 from flintstream.connectors.redis.connection import RedisError, connect, is_temporary, send
 from flintstream.connectors.redis.options import FlinkJedisPoolConfig
 from flintstream.runtime.batch import Batch
-from flintstream.runtime.captured import capture, released
+from flintstream.runtime.captured import capture, unwrapped
 from flintstream.runtime.faults import UserCodeError, record_at_fault, user_fault
 from flintstream.runtime.operators.base import Operator
 
@@ -38,7 +38,7 @@ class RedisSinkOperator(Operator):
 
     def open(self) -> None:
         self._client: Any = None
-        self._commands = released(self._commands)
+        self._commands = unwrapped(self._commands)
         try:
             self._client = connect(self._config)
         except Exception as error:

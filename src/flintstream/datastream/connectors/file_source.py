@@ -115,10 +115,10 @@ class FileSource(SplitBasedSource):
                 # The first split of a file has the path itself as its id: if it is known, so are all splits of the
                 # file.
                 if file.path not in known and file.path not in splits:
-                    splits.update((split.split_id, split) for split in self._parts(file.path, file.size))
+                    splits.update((split.split_id, split) for split in self._ranges(file.path, file.size))
         return splits.values()
 
-    def _parts(self, path: str, size: int) -> Iterable[Split]:
+    def _ranges(self, path: str, size: int) -> Iterable[Split]:
         step = self._split_bytes
         if step is None or size <= step or not self._format.splittable(path):
             return [Split(path, FileSplit(path))]

@@ -85,7 +85,7 @@ class SocketTextFunction(RichSourceFunction[str]):
 
     def run(self, ctx: SourceContext) -> None:
         texts = _Texts(self._delimiter)
-        attempt = 0
+        tries = 0
         while not self._cancelled.is_set():
             failure: OSError | None = None
             try:
@@ -98,10 +98,10 @@ class SocketTextFunction(RichSourceFunction[str]):
                 failure = error
             if self._cancelled.is_set():
                 return
-            attempt += 1
-            if self._max_retry != -1 and attempt > self._max_retry:
+            tries += 1
+            if self._max_retry != -1 and tries > self._max_retry:
                 if failure is not None:
-                    raise self._error(failure, attempt)
+                    raise self._error(failure, tries)
                 break
             self._cancelled.wait(RETRY_SECONDS)
         rest = texts.rest()
@@ -123,9 +123,9 @@ class SocketTextFunction(RichSourceFunction[str]):
             for text in texts.feed(data):
                 ctx.collect(text)
 
-    def _error(self, failure: OSError, attempts: int) -> SourceError:
+    def _error(self, failure: OSError, tries: int) -> SourceError:
         host, port = self._address
-        tried = f" (tried {attempts} times)" if attempts > 1 else ""
+        tried = f" (tried {tries} times)" if tries > 1 else ""
         return SourceError(f"cannot read from the socket {host}:{port}{tried}: {failure}")
 
 

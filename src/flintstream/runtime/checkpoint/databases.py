@@ -9,7 +9,7 @@ import uuid
 import zlib
 from typing import TYPE_CHECKING
 
-from flintstream.runtime.checkpoint.metadata import CorruptCheckpointError, DatabasePart, Piece
+from flintstream.runtime.checkpoint.metadata import CorruptCheckpointError, DatabaseHandle, Piece
 
 if TYPE_CHECKING:
     from flintstream.runtime.checkpoint.storage import Storage
@@ -32,10 +32,10 @@ class SharedFiles:
         """Returns where a file is stored already, or None."""
         return None if identity is None else self._safe.get(identity)
 
-    def add(self, checkpoint_id: int, part: DatabasePart) -> None:
+    def add(self, checkpoint_id: int, handle: DatabaseHandle) -> None:
         """Records the files that a checkpoint refers to."""
         files = self._stored.setdefault(checkpoint_id, {})
-        files.update({identity: part.files[name] for name, identity in part.identities.items()})
+        files.update({identity: handle.files[name] for name, identity in handle.identities.items()})
 
     def completed(self, checkpoint_id: int) -> None:
         """Marks a checkpoint as complete."""
@@ -44,20 +44,20 @@ class SharedFiles:
         self._stored = {number: files for number, files in self._stored.items() if number > checkpoint_id}
 
 
-def fetch_database(part: DatabasePart, storage: Storage | None, directory: str) -> RocksDBCheckpoint:
+def fetch_database(handle: DatabaseHandle, storage: Storage | None, directory: str) -> RocksDBCheckpoint:
     """Downloads the files of a database into a local directory."""
     from flintstream.runtime.state.rocksdb.checkpoint import RocksDBCheckpoint, RocksDBFile
 
     local = os.path.join(directory, f"restored-{uuid.uuid4().hex}")
     os.makedirs(local)
     try:
-        for name, piece in part.files.items():
+        for name, piece in handle.files.items():
             _fetch(piece, storage, os.path.join(local, name))
     except BaseException:
         shutil.rmtree(local, ignore_errors=True)
         raise
-    files = tuple(RocksDBFile(name, piece.size, part.identities.get(name)) for name, piece in part.files.items())
-    return RocksDBCheckpoint(local, range(*part.key_groups), files, part.states, part.numbers)
+    files = tuple(RocksDBFile(name, piece.size, handle.identities.get(name)) for name, piece in handle.files.items())
+    return RocksDBCheckpoint(local, range(*handle.key_groups), files, handle.states, handle.numbers)
 
 
 def _fetch(piece: Piece, storage: Storage | None, target: str) -> None:

@@ -63,7 +63,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class KeyedPart:
+class KeyedHandle:
     """Keyed state and timers of a subtask by key group, full or as a delta."""
 
     states: dict[str, Any]
@@ -71,13 +71,13 @@ class KeyedPart:
     groups: dict[int, Piece]
     only_changes: bool = False
 
-    def with_pieces(self, change: Callable[[Piece], Piece]) -> KeyedPart:
+    def with_pieces(self, change: Callable[[Piece], Piece]) -> KeyedHandle:
         """Returns a copy with each piece replaced."""
         return replace(self, groups={group: change(piece) for group, piece in self.groups.items()})
 
 
 @dataclass(frozen=True)
-class DatabasePart:
+class DatabaseHandle:
     """Keyed state of a subtask as the files of a RocksDB database, with timers and engine state by key group."""
 
     states: dict[str, Any]
@@ -91,7 +91,7 @@ class DatabasePart:
     """The first key group, and the end of the range (exclusive)."""
     timers: dict[int, Piece]
 
-    def with_pieces(self, change: Callable[[Piece], Piece]) -> DatabasePart:
+    def with_pieces(self, change: Callable[[Piece], Piece]) -> DatabaseHandle:
         """Returns a copy with each piece replaced."""
         files = {name: change(piece) for name, piece in self.files.items()}
         return replace(self, files=files, timers={group: change(piece) for group, piece in self.timers.items()})
@@ -101,7 +101,7 @@ class DatabasePart:
 class SubtaskState:
     """The state of an operator in one subtask."""
 
-    keyed: tuple[KeyedPart | DatabasePart, ...] = ()
+    keyed: tuple[KeyedHandle | DatabaseHandle, ...] = ()
     """A full snapshot, followed by deltas."""
     operator: Piece | None = None
     """Operator state: StoredOperatorState by name."""
@@ -114,17 +114,17 @@ class SubtaskState:
     def pieces(self) -> list[Piece]:
         """Returns all its pieces."""
         found = [] if self.operator is None else [self.operator]
-        for part in self.keyed:
-            if isinstance(part, DatabasePart):
-                found += [*part.files.values(), *part.timers.values()]
+        for handle in self.keyed:
+            if isinstance(handle, DatabaseHandle):
+                found += [*handle.files.values(), *handle.timers.values()]
             else:
-                found += part.groups.values()
+                found += handle.groups.values()
         return found
 
     def with_pieces(self, change: Callable[[Piece], Piece]) -> SubtaskState:
         """Returns a copy with each piece replaced."""
         return SubtaskState(
-            tuple(part.with_pieces(change) for part in self.keyed), self.operator and change(self.operator)
+            tuple(handle.with_pieces(change) for handle in self.keyed), self.operator and change(self.operator)
         )
 
     def files(self) -> set[str]:
@@ -240,10 +240,13 @@ def _signed(version: int, content: bytes) -> bytes:
     return _HEADER.pack(_MARK, version, len(content), b"")
 
 
-_PARTS = (Piece, KeyedPart, DatabasePart, SubtaskState, OperatorState, CheckpointMetadata, StoredKeyedState)
+_STORED = (Piece, KeyedHandle, DatabaseHandle, SubtaskState, OperatorState, CheckpointMetadata, StoredKeyedState)
 _CLASSES: dict[tuple[str, str], type] = {
-    **{(part.__module__, part.__name__): part for part in _PARTS},
-    ("flintstream.runtime.state.snapshot", "StoredKeyedState"): StoredKeyedState,  # its former module
+    **{(stored.__module__, stored.__name__): stored for stored in _STORED},
+    # Former names, which stored checkpoints have.
+    ("flintstream.runtime.state.snapshot", "StoredKeyedState"): StoredKeyedState,
+    (__name__, "KeyedPart"): KeyedHandle,
+    (__name__, "DatabasePart"): DatabaseHandle,
 }
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from flintstream.runtime.checkpoint.databases import SharedFiles, fetch_database, file_sums
 from flintstream.runtime.checkpoint.metadata import (
     CorruptCheckpointError,
-    DatabasePart,
-    KeyedPart,
+    DatabaseHandle,
+    KeyedHandle,
     OperatorState,
     Piece,
     SubtaskState,
@@ -60,30 +60,30 @@ class PieceWriter:
     def write(self, snapshot: OperatorSnapshot, shared: SharedFiles | None) -> SubtaskState:
         """Writes a snapshot and returns its location. `shared` is set if later checkpoints may be based on it."""
         directory = self._target.own if shared is None else self._target.shared
-        keyed: tuple[KeyedPart | DatabasePart, ...] = ()
+        keyed: tuple[KeyedHandle | DatabaseHandle, ...] = ()
         if snapshot.database is not None:
             timers = self._pieces(snapshot.groups, self._target.own)
             keyed = (self._database(snapshot.database, timers, directory, shared),)
         # An empty snapshot is a change too: timers, for one, are always written in full.
         elif snapshot.keyed or snapshot.groups or snapshot.only_changes:
             groups = self._pieces(snapshot.groups, directory)
-            keyed = (KeyedPart(snapshot.keyed, groups, snapshot.only_changes),)
+            keyed = (KeyedHandle(snapshot.keyed, groups, snapshot.only_changes),)
         operator = None
         if snapshot.operator:
             operator = self._pieces({0: pickle.dumps(snapshot.operator, 5)}, self._target.own)[0]
         return SubtaskState(keyed, operator)
 
-    def _pieces(self, parts: Mapping[int, bytes], directory: str) -> dict[int, Piece]:
+    def _pieces(self, contents: Mapping[int, bytes], directory: str) -> dict[int, Piece]:
         target = self._target
-        size = sum(map(len, parts.values()))
+        size = sum(map(len, contents.values()))
         self._check_size(size)
-        checksums = {number: zlib.crc32(data) for number, data in parts.items()}
+        checksums = {number: zlib.crc32(data) for number, data in contents.items()}
         if target.storage is None or size <= target.inline_size:
-            return {number: Piece(len(data), checksums[number], data) for number, data in parts.items()}
+            return {number: Piece(len(data), checksums[number], data) for number, data in contents.items()}
         path = self._new_file(directory)
-        target.storage.write(path, b"".join(parts.values()))
+        target.storage.write(path, b"".join(contents.values()))
         pieces, start = {}, 0
-        for number, data in parts.items():
+        for number, data in contents.items():
             digest = hashlib.sha256(data).digest() if target.signed else None
             pieces[number] = Piece(len(data), checksums[number], None, path, start, digest)
             start += len(data)
@@ -100,7 +100,7 @@ class PieceWriter:
 
     def _database(
         self, database: RocksDBCheckpoint, timers: dict[int, Piece], directory: str, shared: SharedFiles | None
-    ) -> DatabasePart:
+    ) -> DatabaseHandle:
         self._check_size(sum(file.size for file in database.files))
         files = {}
         for file in database.files:
@@ -109,7 +109,7 @@ class PieceWriter:
             files[file.name] = known or self._file(os.path.join(database.directory, file.name), file.size, place)
         identities = {file.name: file.identity for file in database.files if file.identity is not None}
         groups = (database.key_groups.start, database.key_groups.stop)
-        return DatabasePart(database.states, files, identities, dict(database.numbers), groups, timers)
+        return DatabaseHandle(database.states, files, identities, dict(database.numbers), groups, timers)
 
     def _file(self, local: str, size: int, directory: str) -> Piece:
         target = self._target
@@ -168,15 +168,15 @@ class RestoredOperators:
         if state.operator is not None:
             stored = pickle.loads(read_piece(state.operator, self.storage))
         chain = []
-        for part in state.keyed:
-            if isinstance(part, DatabasePart):
-                timers = self._groups(part.timers, key_groups)
-                own = any(group in key_groups for group in range(*part.key_groups))
-                database = fetch_database(part, self.storage, directory) if own else None
+        for handle in state.keyed:
+            if isinstance(handle, DatabaseHandle):
+                timers = self._groups(handle.timers, key_groups)
+                own = any(group in key_groups for group in range(*handle.key_groups))
+                database = fetch_database(handle, self.storage, directory) if own else None
                 chain.append(OperatorSnapshot({}, timers, stored, database))
             else:
-                groups = self._groups(part.groups, key_groups)
-                chain.append(OperatorSnapshot(part.states, groups, stored, base=0 if part.only_changes else None))
+                groups = self._groups(handle.groups, key_groups)
+                chain.append(OperatorSnapshot(handle.states, groups, stored, base=0 if handle.only_changes else None))
         return chain or [OperatorSnapshot(operator=stored)]
 
     def _groups(self, pieces: Mapping[int, Piece], key_groups: Collection[int]) -> dict[int, bytes]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.keys import key_group_range
-from flintstream.runtime.checkpoint.metadata import DatabasePart, KeyedPart, OperatorState, SubtaskState
+from flintstream.runtime.checkpoint.metadata import DatabaseHandle, KeyedHandle, OperatorState, SubtaskState
 from flintstream.runtime.deployment import VertexDeployment
 from flintstream.runtime.state.operator_state import BROADCAST, UNION, OperatorStateSnapshot
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def share_of(restored: RestoredOperators, hosted: Iterable[tuple[VertexDeployment, int]]) -> RestoredOperators:
-    """Returns the part of a checkpoint that a slot needs to restore its subtasks.
+    """Returns the share of a checkpoint that a slot needs to restore its subtasks.
 
     That is their key groups of keyed state, and all operator state, which is redistributed element by element.
     """
@@ -41,22 +41,25 @@ def _share_of_operator(operator: OperatorState, groups: Collection[int]) -> Oper
     subtasks: dict[int, SubtaskState] = {}
     states: dict[str, Any] = {}
     for subtask, state in sorted(operator.subtasks.items()):
-        parts = [_share_of_part(part, groups) for part in state.keyed]
-        own = any(isinstance(part, DatabasePart) or part.groups for part in parts if part is not None)
-        subtasks[subtask] = replace(state, keyed=tuple(part for part in parts if part is not None) if own else ())
-        for part in parts:
-            states.update(part.states if isinstance(part, KeyedPart) else {})
+        shares = (_share_of_handle(handle, groups) for handle in state.keyed)
+        handles = [share for share in shares if share is not None]
+        own = any(isinstance(handle, DatabaseHandle) or handle.groups for handle in handles)
+        subtasks[subtask] = replace(state, keyed=tuple(handles) if own else ())
+        for handle in handles:
+            states.update(handle.states if isinstance(handle, KeyedHandle) else {})
     left_out = next((subtask for subtask, state in subtasks.items() if not state.keyed), None)
     if states and left_out is not None:
         # The description of a state is checked against the program even if none of its entries come to this slot.
-        subtasks[left_out] = replace(subtasks[left_out], keyed=(KeyedPart(states, {}),))
+        subtasks[left_out] = replace(subtasks[left_out], keyed=(KeyedHandle(states, {}),))
     return replace(operator, subtasks=subtasks, source=None)
 
 
-def _share_of_part(part: KeyedPart | DatabasePart, groups: Collection[int]) -> KeyedPart | DatabasePart | None:
-    if isinstance(part, DatabasePart):
-        return part if any(group in groups for group in range(*part.key_groups)) else None
-    return replace(part, groups={group: piece for group, piece in part.groups.items() if group in groups})
+def _share_of_handle(
+    handle: KeyedHandle | DatabaseHandle, groups: Collection[int]
+) -> KeyedHandle | DatabaseHandle | None:
+    if isinstance(handle, DatabaseHandle):
+        return handle if any(group in groups for group in range(*handle.key_groups)) else None
+    return replace(handle, groups={group: piece for group, piece in handle.groups.items() if group in groups})
 
 
 def redistribute(snapshots: list[OperatorStateSnapshot], parallelism: int) -> list[OperatorStateSnapshot]:

@@ -61,18 +61,18 @@ class SigningKeys:
         """Reads the keys in a file; None if no file is set."""
         return None if path is None else SigningKeys.read(path)
 
-    def sign(self, *parts: bytes) -> bytes:
+    def sign(self, *data: bytes) -> bytes:
         """Returns the signature of some bytes: the id of the key and the HMAC."""
-        return _signature(self.keys[0], parts)
+        return _signature(self.keys[0], data)
 
-    def verify(self, signature: bytes, *parts: bytes) -> None:
+    def verify(self, signature: bytes, *data: bytes) -> None:
         """Raises unless the bytes were signed with one of the keys."""
         if signature == UNSIGNED:
             raise SignatureError(f"is not signed, but {SIGNING_KEY_FILE.key} is set")
         key = next((key for key in self.keys if _id(key) == signature[:_ID_SIZE]), None)
         if key is None:
             raise SignatureError(f"was signed with a key that is not in {self.file}")
-        if not hmac.compare_digest(_signature(key, parts), signature):
+        if not hmac.compare_digest(_signature(key, data), signature):
             raise SignatureError("was altered: its signature is wrong")
 
 
@@ -88,10 +88,10 @@ def _check_private(option: str, found: os.stat_result) -> None:
         raise SigningKeyError(f"{option} belongs to another user, who can use its keys")
 
 
-def _signature(key: bytes, parts: tuple[bytes, ...]) -> bytes:
+def _signature(key: bytes, data: tuple[bytes, ...]) -> bytes:
     proof = hmac.new(key, digestmod=hashlib.sha256)
-    for part in parts:
-        proof.update(part)
+    for each in data:
+        proof.update(each)
     return _id(key) + proof.digest()
 
 

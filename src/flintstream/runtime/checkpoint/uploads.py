@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flintstream.runtime.checkpoint.databases import SharedFiles
-from flintstream.runtime.checkpoint.metadata import DatabasePart
+from flintstream.runtime.checkpoint.metadata import DatabaseHandle
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter
 from flintstream.runtime.checkpoint.reports import SnapshotDone, SnapshotFailed, StoredSubtask
 from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot
@@ -75,9 +75,9 @@ class Uploads:
                     state = writer.write(taken, self._shared if snapshot.incremental else None)
                 finally:
                     written += writer.files
-                for part in state.keyed:
-                    if isinstance(part, DatabasePart):
-                        self._shared.add(snapshot.checkpoint_id, part)
+                for handle in state.keyed:
+                    if isinstance(handle, DatabaseHandle):
+                        self._shared.add(snapshot.checkpoint_id, handle)
                 states[operator_id, subtask] = StoredSubtask(state, taken.base)
         except Exception as error:
             _remove(snapshot.target, written)

@@ -41,22 +41,22 @@ class Retries:
         self.possible = self._on_result is not None or self._on_exception is not None
 
     async def invoke(self, function: Callable[[Any], Awaitable[Any]], value: Any) -> Any:
-        """Calls the function until its outcome is accepted, or no more attempts are allowed."""
-        attempts = 1
+        """Calls the function until its outcome is accepted, or no more retries are allowed."""
+        calls = 1
         while True:
             try:
                 results = await function(value)
             except Exception as error:
-                if not self._wanted(self._on_exception, error, attempts):
+                if not self._wanted(self._on_exception, error, calls):
                     raise
             else:
-                if results is None or not self._wanted(self._on_result, results, attempts):
+                if results is None or not self._wanted(self._on_result, results, calls):
                     return results
-            await asyncio.sleep(max(self._backoff(attempts), 0) / 1000)
-            attempts += 1
+            await asyncio.sleep(max(self._backoff(calls), 0) / 1000)
+            calls += 1
 
-    def _wanted(self, predicate: Callable[[Any], bool] | None, outcome: Any, attempts: int) -> bool:
-        return predicate is not None and bool(predicate(outcome)) and bool(self._can_retry(attempts))
+    def _wanted(self, predicate: Callable[[Any], bool] | None, outcome: Any, calls: int) -> bool:
+        return predicate is not None and bool(predicate(outcome)) and bool(self._can_retry(calls))
 
 
 class AsyncCalls:

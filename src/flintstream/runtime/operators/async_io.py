@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
 from flintstream.runtime.block import Idleness, Watermark
-from flintstream.runtime.captured import capture, released
+from flintstream.runtime.captured import capture, unwrapped
 from flintstream.runtime.faults import UserCodeError, user_fault
 from flintstream.runtime.operators.async_calls import CANCEL_SECONDS, AsyncCalls, Retries
 from flintstream.runtime.operators.async_queue import Mark, OrderedQueue, Run, UnorderedQueue
@@ -60,7 +60,7 @@ class AsyncWaitOperator(FunctionOperator):
     their records or, if not `ordered`, are emitted as they complete but never overtake a watermark. An epoch ends only
     when nothing is in flight.
 
-    :param timeout: milliseconds for a record with all its attempts; 0 for no limit.
+    :param timeout: milliseconds for a record, retries included; 0 for no limit.
     :param strategy: an `AsyncRetryStrategy`; None for no retries.
     """
 
@@ -80,7 +80,7 @@ class AsyncWaitOperator(FunctionOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self.strategy = released(self.strategy)
+        self.strategy = unwrapped(self.strategy)
 
     # --- life ---
 

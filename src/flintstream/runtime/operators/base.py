@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flintstream.runtime.batch import Batch
-from flintstream.runtime.captured import capture, released
+from flintstream.runtime.captured import capture, unwrapped
 from flintstream.runtime.faults import UserCodeError, user_fault
 from flintstream.runtime.state.checkpointed import (
     CheckpointedFunction,
@@ -90,7 +90,7 @@ class Operator:
     checkpoint.
     """
     exactly_once = False
-    """Whether a sink that does not commit itself counts each record exactly once: others release what it has taken."""
+    """Whether a sink that does not commit by itself is exactly once: the driver delivers its records with a checkpoint."""
     proviso = ""
     """What exactly once depends on beyond the job: the plan says it."""
 
@@ -176,7 +176,7 @@ class FunctionOperator(Operator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self.function = released(self.function)
+        self.function = unwrapped(self.function)
 
     def open(self) -> None:
         self._initialize_state()
@@ -236,7 +236,7 @@ class FunctionOperator(Operator):
 
 def bound_method(function: Any, method: str) -> Callable[..., Any]:
     """Returns `function.method` if it exists, else the function itself."""
-    function = released(function)
+    function = unwrapped(function)
     found = getattr(function, method, None)
     if callable(found):
         return found  # type: ignore[no-any-return]

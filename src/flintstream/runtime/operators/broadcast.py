@@ -141,7 +141,7 @@ class BroadcastFirst:
         else:
             pickle.dump(encode_block(batch), self._file, 5)
 
-    def release(self) -> None:
+    def drain(self) -> None:
         """Passes on the buffered records."""
         self._file.seek(0)
         while True:

@@ -8,7 +8,7 @@ from typing import Any
 
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
 from flintstream.runtime.block import Watermark
-from flintstream.runtime.captured import released
+from flintstream.runtime.captured import unwrapped
 from flintstream.runtime.faults import Fault, UserCodeError, user_fault
 from flintstream.runtime.operators.base import FunctionOperator
 from flintstream.runtime.operators.source import SourceHead
@@ -36,7 +36,7 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
     @property
     def replayable(self) -> bool:
         """Returns whether the function restores its position from a checkpoint, which only the function itself can do."""
-        return isinstance(released(self.function), CheckpointedFunction | ListCheckpointed)
+        return isinstance(unwrapped(self.function), CheckpointedFunction | ListCheckpointed)
 
     def open(self) -> None:
         super().open()

@@ -53,7 +53,7 @@ class KeyGrouping:
         if self._records >= _MEMORY_RECORDS:
             self._spill()
 
-    def release(self) -> None:
+    def drain(self) -> None:
         """Passes everything on, key by key; the records of a key in timestamp order, over both inputs."""
         if not any(self._files):
             self._hand_over(self._waiting)

@@ -13,7 +13,7 @@ from flintstream.common.keys import key_group_range
 from flintstream.common.time import earliest
 from flintstream.metrics import MetricGroup
 from flintstream.runtime.batch import MAX_WATERMARK
-from flintstream.runtime.block import BlockParts, Control, EndOfInput, Idleness, Watermark, decode_block
+from flintstream.runtime.block import BlockAssembler, Control, EndOfInput, Idleness, Watermark, decode_block
 from flintstream.runtime.checkpoint.chain import SnapshotChain
 from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
 from flintstream.runtime.context import JobInfo, RuntimeContext, SubtaskInfo
@@ -64,7 +64,7 @@ class Task:
         self._connect()
         self.head = self.operators[vertex.operators[0].node_id]
         channels = vertex.inputs[subtask]
-        self._parts = BlockParts()
+        self._assembler = BlockAssembler()
         self._watermarks = InputWatermarks(channels)
         self._open_channels = [set(group) for group in channels]
         self._was_idle = False
@@ -170,7 +170,7 @@ class Task:
 
     def receive(self, input_index: int, channel: int, data: bytes | memoryview) -> None:
         """Takes a block from a channel, or a part of one."""
-        block = self._parts.whole(channel, data)
+        block = self._assembler.add(channel, data)
         if block is None:
             return
         batch, controls = decode_block(block)
@@ -372,7 +372,7 @@ class Task:
 
     def _finish(self) -> None:
         if self._grouping is not None:
-            self._grouping.release()
+            self._grouping.drain()
             self.head.process_watermark(MAX_WATERMARK)
         self.head.finish()
         self.finished = True

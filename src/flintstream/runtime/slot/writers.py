@@ -22,7 +22,7 @@ from flintstream.graph.partitioners import (
 )
 from flintstream.runtime.batch import MAX_WATERMARK, Batch
 from flintstream.runtime.block import ChannelBuffer, Control, EndOfInput, Idleness, Watermark
-from flintstream.runtime.captured import released
+from flintstream.runtime.captured import unwrapped
 from flintstream.runtime.faults import UserCodeError, record_at_fault, user_fault
 from flintstream.runtime.operators.base import bound_method
 
@@ -150,7 +150,7 @@ class CustomWriter(Writer):
         self, targets: Sequence[int], send: SendBlock, partitioner: CustomPartitioner, place: tuple[str, int]
     ) -> None:
         super().__init__(targets, send)
-        self.functions = (released(partitioner.partitioner), released(partitioner.key_selector))
+        self.functions = (unwrapped(partitioner.partitioner), unwrapped(partitioner.key_selector))
         self._partition = bound_method(partitioner.partitioner, "partition")
         self._key = bound_method(partitioner.key_selector, "get_key")
         self._place = place
@@ -217,7 +217,7 @@ class KeyGroupWriter(Writer):
         place: tuple[str, int],
     ) -> None:
         super().__init__(targets, send)
-        self.functions = (released(partitioner.key_selector),)
+        self.functions = (unwrapped(partitioner.key_selector),)
         self._select = bound_method(partitioner.key_selector, "get_key")
         self._key_type = partitioner.key_type
         self._routes = Routes(max_parallelism, len(targets))

@@ -14,33 +14,33 @@ class CombinedWatermark:
     again as soon as it is active.
     """
 
-    def __init__(self, parts: Iterable[Hashable] = ()) -> None:
-        self._watermarks: dict[Hashable, int] = dict.fromkeys(parts, MIN_WATERMARK)
+    def __init__(self, members: Iterable[Hashable] = ()) -> None:
+        self._watermarks: dict[Hashable, int] = dict.fromkeys(members, MIN_WATERMARK)
         self._idle: set[Hashable] = set()
         self.watermark = MIN_WATERMARK
 
-    def add(self, part: Hashable) -> None:
+    def add(self, member: Hashable) -> None:
         """Adds a member without a watermark."""
-        self._watermarks.setdefault(part, MIN_WATERMARK)
+        self._watermarks.setdefault(member, MIN_WATERMARK)
 
-    def advance(self, part: Hashable, timestamp: int) -> int | None:
+    def advance(self, member: Hashable, timestamp: int) -> int | None:
         """Sets the watermark of a member; returns the combined watermark if it advanced."""
-        if timestamp > self._watermarks.get(part, MIN_WATERMARK):
-            self._watermarks[part] = timestamp
+        if timestamp > self._watermarks.get(member, MIN_WATERMARK):
+            self._watermarks[member] = timestamp
         return self._combined()
 
-    def set_idle(self, part: Hashable, idle: bool) -> int | None:
+    def set_idle(self, member: Hashable, idle: bool) -> int | None:
         """Excludes or includes a member; returns the combined watermark if it advanced."""
         if idle:
-            self._idle.add(part)
+            self._idle.add(member)
         else:
-            self._idle.discard(part)
+            self._idle.discard(member)
         return self._combined()
 
-    def remove(self, part: Hashable) -> int | None:
+    def remove(self, member: Hashable) -> int | None:
         """Removes a member, e.g. a finished split; returns the combined watermark if it advanced."""
-        del self._watermarks[part]
-        self._idle.discard(part)
+        del self._watermarks[member]
+        self._idle.discard(member)
         return self._combined()
 
     def raise_to(self, timestamp: int) -> int | None:
@@ -56,7 +56,7 @@ class CombinedWatermark:
         return bool(self._idle) and len(self._idle) == len(self._watermarks)
 
     def _combined(self) -> int | None:
-        active = [mark for part, mark in self._watermarks.items() if part not in self._idle]
+        active = [mark for member, mark in self._watermarks.items() if member not in self._idle]
         return self.raise_to(min(active)) if active else None
 
 

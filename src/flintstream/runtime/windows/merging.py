@@ -34,9 +34,9 @@ class MergingWindows:
         merged = _Merged()
         self._assigner.merge_windows([*self.mapping, new], merged)
         result, joined = new, False
-        for target, parts in merged.found:
-            members = [window for window in self.mapping if window in parts]
-            if new in parts:
+        for target, merging in merged.found:
+            members = [window for window in self.mapping if window in merging]
+            if new in merging:
                 result, joined = target, True
                 if not members:
                     # Only the new window, which now has other bounds.

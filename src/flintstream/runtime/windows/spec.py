@@ -61,21 +61,21 @@ class WindowSpec(CheckpointedFunction, CheckpointListener):
         """Initialises or restores the state of the user's objects."""
         store = context.operator_state
         self._lists: dict[str, OperatorListState] = {}
-        for role, part in self._by_role():
-            if isinstance(part, CheckpointedFunction):
-                part.initialize_state(context)
-            elif isinstance(part, ListCheckpointed):
+        for role, function in self._by_role():
+            if isinstance(function, CheckpointedFunction):
+                function.initialize_state(context)
+            elif isinstance(function, ListCheckpointed):
                 self._lists[role] = store.get_list_state(ListDescriptor(f"list-checkpointed {role}"))
                 if context.is_restored():
-                    part.restore_state(list(self._lists[role]))
+                    function.restore_state(list(self._lists[role]))
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         """Stores the state of the user's objects."""
-        for role, part in self._by_role():
-            if isinstance(part, CheckpointedFunction):
-                part.snapshot_state(context)
-            elif isinstance(part, ListCheckpointed):
-                elements = part.snapshot_state(context.get_checkpoint_id(), context.get_checkpoint_timestamp())
+        for role, function in self._by_role():
+            if isinstance(function, CheckpointedFunction):
+                function.snapshot_state(context)
+            elif isinstance(function, ListCheckpointed):
+                elements = function.snapshot_state(context.get_checkpoint_id(), context.get_checkpoint_timestamp())
                 self._lists[role].update(elements or ())
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -103,10 +103,10 @@ class WindowSpec(CheckpointedFunction, CheckpointListener):
         while trigger is not None:
             roles.append((f"trigger {type(trigger).__name__}", trigger))
             trigger = getattr(trigger, "nested_trigger", None)
-        yield from {id(part): (role, part) for role, part in reversed(roles)}.values()
+        yield from {id(function): (role, function) for role, function in reversed(roles)}.values()
 
     def _listeners(self) -> list[CheckpointListener]:
-        return [part for _, part in self._by_role() if isinstance(part, CheckpointListener)]
+        return [function for _, function in self._by_role() if isinstance(function, CheckpointListener)]
 
 
 class ReduceThen(PassOn):

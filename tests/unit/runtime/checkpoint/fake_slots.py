@@ -13,7 +13,7 @@ from flintstream.runtime.checkpoint import coordinator as module
 from flintstream.runtime.checkpoint.coordinator import CheckpointCoordinator, OperatorInfo, Outcome, Pending
 from flintstream.runtime.checkpoint.databases import SharedFiles
 from flintstream.runtime.checkpoint.lease import LEASE
-from flintstream.runtime.checkpoint.metadata import METADATA, DatabasePart, Piece, SubtaskState
+from flintstream.runtime.checkpoint.metadata import METADATA, DatabaseHandle, Piece, SubtaskState
 from flintstream.runtime.checkpoint.pieces import PieceWriter
 from flintstream.runtime.checkpoint.reports import SnapshotDone, SnapshotFailed, StoredSubtask
 from flintstream.runtime.checkpoint.settings import CheckpointSettings
@@ -82,10 +82,10 @@ class FakeJob:
         files[name] = Piece(len(content), zlib.crc32(content), None, f"shared/{uuid4().hex}")
         assert pending.target.storage is not None
         pending.target.storage.write(str(files[name].path), content)
-        part = DatabasePart(
+        handle = DatabaseHandle(
             states={}, files=files, identities={each: each for each in files}, numbers={}, key_groups=(0, 1), timers={}
         )
-        return SnapshotDone(slot, pending.checkpoint_id, {(COUNT, slot): StoredSubtask(SubtaskState((part,)), None)})
+        return SnapshotDone(slot, pending.checkpoint_id, {(COUNT, slot): StoredSubtask(SubtaskState((handle,)), None)})
 
     def answer(self, pending: Pending, *slots: int, base: int | None = None) -> None:
         """Slots store their part and say so; all of them unless told otherwise."""
@@ -119,9 +119,9 @@ class FakeJob:
         for slot, state in states.items():
             self.safe[slot] = {
                 name: piece
-                for part in state.keyed
-                if isinstance(part, DatabasePart)
-                for name, piece in part.files.items()
+                for handle in state.keyed
+                if isinstance(handle, DatabaseHandle)
+                for name, piece in handle.files.items()
             }
 
     def checkpoint(self, base: int | None = None) -> Pending:

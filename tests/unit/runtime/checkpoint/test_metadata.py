@@ -19,8 +19,8 @@ from flintstream.runtime.checkpoint import metadata as module
 from flintstream.runtime.checkpoint.metadata import (
     CheckpointMetadata,
     CorruptCheckpointError,
-    DatabasePart,
-    KeyedPart,
+    DatabaseHandle,
+    KeyedHandle,
     OperatorState,
     Piece,
     SubtaskState,
@@ -46,8 +46,8 @@ def example(path: str = "shared/one", checkpoint_id: int = 7, savepoint: bool = 
     inline = Piece(3, 99, b"abc")
     in_file = Piece(10, 1, None, path, 5)
     states = {f"state {number}": stored(type_info) for number, type_info in enumerate(TYPES)}
-    subtask = SubtaskState((KeyedPart(states, {4: inline, 5: in_file}), KeyedPart(states, {}, True)), inline)
-    database = DatabasePart(
+    subtask = SubtaskState((KeyedHandle(states, {4: inline, 5: in_file}), KeyedHandle(states, {}, True)), inline)
+    database = DatabaseHandle(
         states=states,
         files={"000012.sst": in_file},
         identities={"000012.sst": "d-000012.sst"},
@@ -73,6 +73,21 @@ CONTENT = example().to_bytes()
 
 def test_metadata_are_read_as_they_were_written():
     assert CheckpointMetadata.from_bytes(CONTENT, "there") == example()
+
+
+def test_metadata_with_former_names_of_classes_are_read(monkeypatch):
+    former = {"KeyedPart": KeyedHandle, "DatabasePart": DatabaseHandle}
+    present = {kind: kind.__qualname__ for kind in former.values()}
+    try:
+        for name, kind in former.items():
+            monkeypatch.setattr(module, name, kind, raising=False)
+            kind.__qualname__ = name
+        data = example().to_bytes()
+    finally:
+        for kind, name in present.items():
+            kind.__qualname__ = name
+    assert b"KeyedPart" in data and b"DatabasePart" in data
+    assert CheckpointMetadata.from_bytes(data, "there") == example()
 
 
 def test_sizes_and_files_are_those_of_all_pieces():

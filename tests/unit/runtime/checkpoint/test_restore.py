@@ -12,8 +12,8 @@ import pytest
 from flintstream.graph import ExecutionGraph
 from flintstream.runtime.checkpoint.metadata import (
     CheckpointMetadata,
-    DatabasePart,
-    KeyedPart,
+    DatabaseHandle,
+    KeyedHandle,
     OperatorState,
     Piece,
     SubtaskState,
@@ -175,7 +175,9 @@ def many_subtasks() -> tuple[JobDeployment, str, RestoredOperators]:
     count = operator_id(graph, "Count")
     subtasks = {
         index: SubtaskState(
-            tuple(KeyedPart(KIND, {2 * index: piece(), 2 * index + 1: piece()}, changes) for changes in (False, True)),
+            tuple(
+                KeyedHandle(KIND, {2 * index: piece(), 2 * index + 1: piece()}, changes) for changes in (False, True)
+            ),
             Piece(10, 0, bytes(10)),
         )
         for index in range(SLOTS)
@@ -210,7 +212,7 @@ def test_what_all_slots_are_sent_is_not_the_whole_checkpoint_for_each():
 def test_a_slot_is_sent_the_databases_of_its_own_key_groups():
     deployment, count, restored = many_subtasks()
     subtasks = {
-        index: SubtaskState((DatabasePart({}, {"1.sst": piece()}, {}, {}, (32 * index, 32 * index + 32), {}),))
+        index: SubtaskState((DatabaseHandle({}, {"1.sst": piece()}, {}, {}, (32 * index, 32 * index + 32), {}),))
         for index in range(4)
     }
     restored.operators[count] = OperatorState("Count", "count", 4, 2 * SLOTS, subtasks)

@@ -17,7 +17,7 @@ from flintstream.runtime.checkpoint.databases import SharedFiles, fetch_database
 from flintstream.runtime.checkpoint.metadata import (
     CheckpointMetadata,
     CorruptCheckpointError,
-    DatabasePart,
+    DatabaseHandle,
     OperatorState,
     Piece,
     SubtaskState,
@@ -209,12 +209,12 @@ def test_a_file_of_rocksdb_that_was_replaced_is_refused(tmp_path):
     checkpoint = RocksDBCheckpoint(str(local), range(128), (RocksDBFile("1.sst", 500, "id-1"),), {}, {})
     target = CheckpointTarget(storage, "chk-1", "shared", inline_size=10, signed=True)
     state = PieceWriter(target, "count", 0).write(OperatorSnapshot(database=checkpoint), SharedFiles())
-    [part] = state.keyed
-    assert isinstance(part, DatabasePart)
-    fetched = fetch_database(part, storage, str(tmp_path))
+    [handle] = state.keyed
+    assert isinstance(handle, DatabaseHandle)
+    fetched = fetch_database(handle, storage, str(tmp_path))
     assert (Path(fetched.directory) / "1.sst").read_bytes() == b"table" * 100
     [path] = (tmp_path / "storage" / "shared").iterdir()
-    forged = replace(part, files={"1.sst": forge(path, b"other" * 100, part.files["1.sst"])})
+    forged = replace(handle, files={"1.sst": forge(path, b"other" * 100, handle.files["1.sst"])})
     with pytest.raises(CorruptCheckpointError, match=r"shared/.* was altered: it is not what was signed"):
         fetch_database(forged, storage, str(tmp_path))
 

@@ -299,7 +299,7 @@ class Part:
         return self.ahead_to is not None and subtask % 2 == 1
 
 
-def parts_of(steps: list[Step], parallelisms: tuple[int, ...]) -> list[Part]:
+def fragments_of(steps: list[Step], parallelisms: tuple[int, ...]) -> list[Part]:
     """Cuts the steps. A part begins with the time that the subtasks ahead have come to: then none is any more.
 
     Between two parts there is one in which nothing happens.
@@ -404,7 +404,7 @@ PARALLELISMS = [(1, 1, 1), (2, 1, 3), (2, 2, 2), (3, 2, 1)]
 def test_goes_on_as_if_it_had_not_stopped(name: str, parallelisms: tuple[int, ...]) -> None:
     job = JOBS[name]
     for seed in range(2):
-        parts = parts_of(steps_of(seed, START if job.by_clock else 0), parallelisms)
+        parts = fragments_of(steps_of(seed, START if job.by_clock else 0), parallelisms)
         expected = never_stopped(job, parts)
         assert len(expected) > 10
         assert stopped(job, parts, of_changes=seed == 1) == expected
@@ -415,7 +415,7 @@ def test_aligned_windows_as_the_general_operator(name: str) -> None:
     job = JOBS[name]
     assert isinstance(job.make()._transformation.operator, AlignedWindowOperator)
     for seed, restored in enumerate((1, 2, 3)):
-        parts = parts_of(steps_of(seed + 10, START if job.by_clock else 0), (2, restored))
+        parts = fragments_of(steps_of(seed + 10, START if job.by_clock else 0), (2, restored))
         expected = stopped(job, parts, general_from=0)
         assert expected == never_stopped(job, parts, general=True)
         assert stopped(job, parts) == expected
@@ -505,7 +505,7 @@ class TestOtherWindows:
         """The general operator goes on from a checkpoint of aligned windows."""
         job = JOBS[name]
         for seed in range(3):
-            parts = parts_of(steps_of(seed + 20, START if job.by_clock else 0), (2, 3))
+            parts = fragments_of(steps_of(seed + 20, START if job.by_clock else 0), (2, 3))
             assert stopped(job, parts, general_from=1) == never_stopped(job, parts)
 
     def test_aligned_ones_after_others(self) -> None:

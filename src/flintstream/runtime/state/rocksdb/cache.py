@@ -198,14 +198,14 @@ class AverageSize:
 def _bytes_of(value: Any, depth: int = 4) -> float:
     """Estimates how many bytes of memory a value takes, from a sample of its elements."""
     size: float = getsizeof(value)
-    parts: Any = ()
+    members: Any = ()
     if isinstance(value, dict):
-        parts = value.items()
+        members = value.items()
     elif isinstance(value, (list, tuple, set, frozenset, deque)):
-        parts = value
+        members = value
     elif hasattr(value, "__dict__"):
-        parts = vars(value).values()
-    if parts and depth:
-        some = list(islice(parts, 32))
-        size += sum(_bytes_of(part, depth - 1) for part in some) * len(parts) / len(some)
+        members = vars(value).values()
+    if members and depth:
+        some = list(islice(members, 32))
+        size += sum(_bytes_of(member, depth - 1) for member in some) * len(members) / len(some)
     return size
