@@ -33,7 +33,9 @@ _VERSION = 2
 _FEW = 8
 """For fewer keys, computing key groups one by one is faster."""
 _MARSHALLED = frozenset((int, str))
-_TELLING = frozenset((int, str, bytes))
+"""Types whose canonical bytes are those of marshal."""
+_RECOVERABLE = frozenset((int, str, bytes))
+"""Types of keys that can be recovered from their canonical bytes."""
 _NO_KEY, _WITH_KEY = b"\0", b"\1"
 _KEY_BIT, _SEGMENTS_BIT = 1, 2
 _HEADER = struct.Struct(">QQ")
@@ -59,12 +61,12 @@ def segments_of_key(stored: bytes) -> bytes:
 
 
 def segments_of_state(prefix: bytes) -> bytes:
-    """What the stored keys of all segments of a state in a key group begin with, from the prefix of that state."""
+    """Returns the common prefix of the stored keys of all segments of a state in a key group, given the state's prefix."""
     return prefix[:2] + (int.from_bytes(prefix[2:], "big") | 0x8000).to_bytes(2, "big")
 
 
 def owner_of_segment(stored: bytes) -> bytes:
-    """The stored key of the map or list that a segment belongs to."""
+    """Returns the stored key of the map or list that a segment belongs to."""
     start = PREFIX_BYTES + _LENGTH.size
     (length,) = _LENGTH.unpack_from(stored, PREFIX_BYTES)
     number = int.from_bytes(stored[2:PREFIX_BYTES], "big") & 0x7FFF
@@ -72,19 +74,19 @@ def owner_of_segment(stored: bytes) -> bytes:
 
 
 def after(prefix: bytes) -> bytes:
-    """The least stored key behind all that begin with a prefix."""
+    """Returns the smallest stored key that is greater than all keys with a prefix."""
     return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
 
 
 class KeyCodec:
-    """The stored keys of one state."""
+    """Encodes the keys of one state."""
 
     def __init__(self, state: int, max_parallelism: int) -> None:
         self._max_parallelism = max_parallelism
         self.prefixes = [state_prefix(group, state) for group in range(max_parallelism)]
 
     def encode(self, keys: Sequence[Any]) -> list[bytes]:
-        """The stored keys of keys."""
+        """Returns the stored keys."""
         prefixes = self.prefixes
         if len(keys) < _FEW:
             return [prefixes[key_group(key, self._max_parallelism)] + key_bytes(key) for key in keys]
@@ -96,7 +98,7 @@ class KeyCodec:
 
 
 def decode_key(stored: bytes, value: bytes) -> Any:
-    """The key of a stored key and its value."""
+    """Returns the key, given its stored key and stored value."""
     if not value[-1] & _KEY_BIT:
         return marshal.loads(stored[PREFIX_BYTES:])
     end = len(value) - 1 - _LENGTH.size
@@ -105,24 +107,24 @@ def decode_key(stored: bytes, value: bytes) -> Any:
 
 
 def is_segmented(stored: bytes) -> bool:
-    """Whether a stored value is the header of segments."""
+    """Returns whether a stored value is the header of a map or list in segments."""
     return bool(stored[-1] & _SEGMENTS_BIT)
 
 
 def encode_header(key: Any, count: int, following: int) -> bytes:
-    """The stored value of a map or list in segments."""
-    data = _HEADER.pack(count, following) + _key_part(key)
+    """Returns the stored value of a map or list in segments."""
+    data = _HEADER.pack(count, following) + _pickled_key(key)
     return data[:-1] + bytes((data[-1] | _SEGMENTS_BIT,))
 
 
 def decode_header(stored: bytes) -> tuple[int, int]:
-    """What `encode_header` was given besides the key."""
+    """Returns the count and the number of the next segment."""
     count, following = _HEADER.unpack_from(stored)
     return count, following
 
 
 class EntryCodec:
-    """The stored values of one state: of a kind, with a serialiser, and with times where its entries expire."""
+    """Encodes the entries of one state, with their times of last use if they expire."""
 
     def __init__(self, kind: str, serializer: TypeSerializer[Any], expires: bool) -> None:
         self.kind = kind
@@ -141,7 +143,7 @@ class EntryCodec:
     __hash__ = None  # type: ignore[assignment]
 
     def encode(self, keys: list[Any], entries: list[Any]) -> list[bytes]:
-        """The stored values of entries; their keys go along where they have to."""
+        """Returns the stored values of entries; a key that cannot be recovered from its stored key is included."""
         if self.expires:
             values, times = ttl.without_times(self.kind, entries)
             written = self._write(values)
@@ -152,12 +154,12 @@ class EntryCodec:
                 written = [data + _pack_times(stamps) for data, stamps in zip(written, times)]
         else:
             written = self._write(entries)
-        if _TELLING.issuperset(map(type, keys)):
+        if _RECOVERABLE.issuperset(map(type, keys)):
             return [data + _NO_KEY for data in written]
-        return [data + _key_part(key) for key, data in zip(keys, written)]
+        return [data + _pickled_key(key) for key, data in zip(keys, written)]
 
     def decode(self, stored: list[bytes]) -> list[Any]:
-        """The entries of stored values."""
+        """Returns the entries of stored values."""
         if not self.expires:
             return self._read([data[: _end(data)] for data in stored] if self._must_cut else stored)
         ends = list(map(_end, stored))
@@ -175,7 +177,7 @@ class EntryCodec:
         return ttl.with_times(self.kind, values, times)
 
     def last_used(self, stored: bytes) -> int:
-        """When an entry that expires, or the last part of it, was used."""
+        """Returns when an entry that expires, or the last used element of it, was used."""
         end = _end(stored)
         if self._whole:
             time: int = _TIME.unpack_from(stored, end - _TIME.size)[0]
@@ -188,7 +190,7 @@ _Read = Callable[[list[bytes]], list[Any]]
 
 
 def _functions(serializer: TypeSerializer[Any]) -> tuple[_Write, _Read, bool]:
-    """What writes and reads values in bulk, and whether it must be given exactly the bytes of a value."""
+    """Returns functions that write and read values in bulk, and whether reading fails on trailing bytes."""
     if isinstance(serializer, PickledSerializer):
         return _pickled, _unpickled, False
     if isinstance(serializer, TypedSerializer):
@@ -205,7 +207,7 @@ def _functions(serializer: TypeSerializer[Any]) -> tuple[_Write, _Read, bool]:
 
 
 class _Marshalled:
-    """Values of a declared type, packed as a column: as the serialiser writes one, but at a fraction of the cost."""
+    """Writes values of a declared type as a column: the bytes of the serialiser, at a fraction of the cost."""
 
     def __init__(self, serializer: TypedSerializer) -> None:
         self._pack = serializer.pack_nullable
@@ -243,16 +245,16 @@ def _unpack_times(data: bytes, end: int) -> tuple[int, tuple[int, ...]]:
     return start, struct.unpack_from(f">{length}q", data, start)
 
 
-def _key_part(key: Any) -> bytes:
+def _pickled_key(key: Any) -> bytes:
     kind = type(key)
-    if kind in _TELLING or (kind is tuple and _TELLING.issuperset(map(type, key))):
+    if kind in _RECOVERABLE or (kind is tuple and _RECOVERABLE.issuperset(map(type, key))):
         return _NO_KEY
     written = dumps(key)
     return written + _LENGTH.pack(len(written)) + _WITH_KEY
 
 
 def _end(data: bytes) -> int:
-    """Where the pickled key, or in its place nothing, begins."""
+    """Returns the offset of the pickled key, or of its flag if there is none."""
     end = len(data) - 1
     if data[end] & _KEY_BIT:
         end -= _LENGTH.size

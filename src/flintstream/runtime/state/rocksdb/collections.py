@@ -1,8 +1,8 @@
-"""CollectionTable: a table of the RocksDB backend whose entries are maps or lists, and the states of functions on it.
+"""CollectionTable: a table of the RocksDB backend whose entries are maps or lists, and the list and map states on it.
 
-A small collection is one entry, read and written as a whole, which costs least. A large one is stored in segments: an entry
-of a map is then read and written by itself, and a list appended to without reading it, at a cost that does not depend on the
-size. What is in segments stays so until it is removed.
+A small collection is one entry, read and written as a whole, which is cheapest. A large one is stored in segments: an
+entry of a map is read and written separately, and elements are appended to a list without reading it, at a cost
+independent of the size. A collection in segments stays so until it is removed.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from flintstream.runtime.state.ttl import Stamped, TtlListState, TtlMapState
 from flintstream.runtime.state.views import ListStateView, MapStateView
 
 _SEGMENTS_BYTES = 2000
-"""What segments take besides their contents."""
+"""The size of a `Segments` object without its contents."""
 
 
 class CollectionTable(CachedTable):
-    """From key to a dict or list, or to its `Segments`, which offer what the states of functions need of a dict or list."""
+    """Maps a key to a dict or list, or to its `Segments`, which have the methods of one that states use."""
 
     most_entries = 1024
     most_bytes = 4096
-    """What has more entries or elements, or takes more bytes when it is written, is stored in segments."""
+    """A collection with more entries or elements, or more bytes when written, is stored in segments."""
 
     def __init__(
         self,
@@ -58,16 +58,16 @@ class CollectionTable(CachedTable):
         stored: bool,
         make_room: Callable[[], None],
     ) -> None:
-        """`make_room` is called while a block is processed, when many segments were read: it may call `trim`."""
+        """`make_room` is called when many segments were read while a block is processed; it may call `trim`."""
         super().__init__(place, store, keys, groups, codec, stored)
         self._backend_makes_room = make_room
         self._kind: type[Segments] = SegmentedMap if codec.kind == "map" else SegmentedList
         self._segments: dict[Any, Segments] = {}
-        """Of the keys in the cache."""
+        """The segments of the keys in the cache."""
         self._in_use: dict[Any, Segments] = {}
-        """What was asked for since segments were counted."""
+        """The segments accessed since the last count."""
         self._cached = 0
-        """How many segments are in their caches."""
+        """The number of segments in all their caches."""
         self._average_segment = AverageSize()
         self._segment_ranges = [segments_of_state(prefix) for prefix in self._ranges]
         self._segment_sweep = Sweep(store, self._segment_ranges)
@@ -103,7 +103,7 @@ class CollectionTable(CachedTable):
             segments.drop()
 
     def divide_if_large(self, key: Any) -> None:
-        """Called when something was added for a key: what has become large is kept in segments from now on."""
+        """Called after an addition to the entry of a key: divides it into segments if it has become large."""
         entry = self._live_get(key)
         if isinstance(entry, (dict, list)) and len(entry) > self.most_entries:
             self._live[key] = self._segments[key] = self._in_use[key] = self._divided(key, entry)
@@ -221,11 +221,11 @@ class CollectionTable(CachedTable):
                 keys = before if self._kind is SegmentedList else self._keys_of_segments(before, entries)
                 data = codec.encode([0] * len(keys), entries)
                 self._store().write(dict(zip(keys, data)), set(before).difference(keys))
-        # Behind the segments, since what has become large is divided into segments that are written anew already.
+        # After the segments: an entry that has become large is divided into segments, which have the new codec already.
         super().rewrite(codec, convert)
 
     def _keys_of_segments(self, stored: list[bytes], entries: list[Any]) -> list[bytes]:
-        """The stored keys of segments with other content: the keys of a map may have changed."""
+        """Returns the stored keys of converted segments: the keys of a map may have changed."""
         return [
             segments_of_key(owner_of_segment(key)) + map_segment(next(iter(entry)))
             for key, entry in zip(stored, entries)
@@ -244,7 +244,7 @@ class CollectionTable(CachedTable):
         owner = owner_of_segment(stored_key)
         (header,) = self._store().get([owner])
         if header is None:
-            # Not written yet, so it was used lately.
+            # Not written yet, so it was used recently.
             return
         key = decode_key(owner, header)
         segments = self.get(key)
@@ -282,7 +282,7 @@ class RocksDBListState(ListStateView):
 
 
 class RocksDBMapState(MapStateView):
-    """A map for the current key. Each entry of a large one is read and written by itself."""
+    """A map for the current key. Each entry of a large one is read and written separately."""
 
     __slots__ = ()
     _table: CollectionTable
@@ -310,7 +310,7 @@ class RocksDBMapState(MapStateView):
 
 
 class RocksDBTtlListState(TtlListState):
-    """A list for the current key whose elements expire one by one. Adding to a large one does not read it."""
+    """A list for the current key whose elements expire individually. Adding to a large one does not read it."""
 
     _table: CollectionTable
 
@@ -320,7 +320,7 @@ class RocksDBTtlListState(TtlListState):
 
 
 class RocksDBTtlMapState(TtlMapState):
-    """A map for the current key whose entries expire one by one, and of which each is read and written by itself."""
+    """A map for the current key whose entries expire individually, and are read and written separately."""
 
     _table: CollectionTable
 
@@ -354,12 +354,12 @@ class RocksDBTtlMapState(TtlMapState):
         return all(time <= oldest for _, time in entries.contents(each_value, shared=False))
 
     def _unexpired_of(self, owner: Any, pairs: Pairs, now: int) -> Iterator[tuple[Any, Any]]:
-        """What may be seen of stamped entries, with all that reading does to them."""
+        """Yields the visible entries, and refreshes or removes them as reading does."""
         live = self._live
         for key, (value, time) in pairs:
             expired = time + live.millis <= now
             if expired or live.refreshed_by_reading:
-                # It may have been changed or removed meanwhile.
+                # It may have been changed or removed during iteration.
                 entries = self._table.get(owner)
                 if entries is not None:
                     self._read(entries, key, now)

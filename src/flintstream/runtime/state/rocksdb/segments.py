@@ -1,6 +1,7 @@
-"""Segments: a large map or list of one key, stored in segments that are read and written by themselves.
+"""Segments: a large map or list of one key, stored in segments that are read and written separately.
 
-A segment of a map is one entry, known by its key; a segment of a list is a run of elements, known by its number.
+A segment of a map is one entry, identified by its key; a segment of a list is a run of elements, identified by its
+number.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from flintstream.runtime.state.rocksdb.codec import EntryCodec, encode_header, s
 from flintstream.runtime.state.rocksdb.store import RawPairs, Store
 
 _CHUNK = 64
-"""How many segments are read at once when all are."""
+"""The number of segments read at once when all are read."""
 _CHECK_EVERY = 1024
-"""After so many cache misses the size of the caches is checked."""
+"""The number of cache misses after which the size of the caches is checked."""
 _FEW, _FEW_BYTES = 4096, 1 << 20
-"""So few entries or elements, of so few bytes, are kept in the cache when all are read."""
+"""The most entries or elements, and the most bytes of them, that are kept in the cache when all are read."""
 _ELEMENTS = 128
 """The most elements of a list in one segment."""
 _NONE = marshal.dumps(None, 2)
@@ -35,29 +36,29 @@ Pick = Callable[[Pairs], Iterator[Any]]
 
 
 def map_segment(key: Any) -> bytes:
-    """What the stored key of a map's entry ends with. Unlike other keys, those of a map may be None, and any NaN."""
+    """Returns the suffix of the stored key of a map's entry. Unlike other keys, a map key may be None or any NaN."""
     if key is None:
         return _NONE
     return key_bytes(key if key.__class__ in _SIMPLE else canonical_key(key))
 
 
 def each_pair(pairs: Pairs) -> Iterator[Any]:
-    """Segments with their names: the items of a map."""
+    """Yields segments with their identifiers: the items of a map."""
     return iter(pairs)
 
 
 def each_key(pairs: Pairs) -> Iterator[Any]:
-    """The names of segments: the keys of a map."""
+    """Yields the identifiers of segments: the keys of a map."""
     return (key for key, _ in pairs)
 
 
 def each_value(pairs: Pairs) -> Iterator[Any]:
-    """The contents of segments: the values of a map."""
+    """Yields the contents of segments: the values of a map."""
     return (value for _, value in pairs)
 
 
 class _SegmentKeys:
-    """The stored keys of one key's segments."""
+    """Encodes the identifiers of one key's segments as stored keys."""
 
     def __init__(self, place: str, stored_key: bytes, suffix: Callable[[Any], bytes]) -> None:
         self._place = place
@@ -73,10 +74,10 @@ class _SegmentKeys:
 
 
 class Segments(EntryCache, ABC):
-    """The segments of one key, from a segment's name to its content, with those used lately in a cache.
+    """The segments of one key, by their identifiers, with the recently used ones in a cache.
 
-    While all are in the cache, nothing is read. What was given may be changed in place until the end of the block, or
-    until the segment is evicted because many others were used.
+    While all are in the cache, nothing is read. The content of a segment may be modified in place until the end of the
+    block, or until the segment is evicted because many others were used.
     """
 
     _codec: EntryCodec
@@ -91,7 +92,7 @@ class Segments(EntryCache, ABC):
         make_room: Callable[[], None],
         header: tuple[int, int] | None = None,
     ) -> None:
-        """`header` is that of segments in RocksDB; without one there are none yet."""
+        """`header` is the one stored in RocksDB; None if there are no segments yet."""
         place = f"{place} of the key {key!r}"
         stored_keys = _SegmentKeys(place, stored_key, self._suffix)
         super().__init__(place, store, stored_keys, codec, header is not None)
@@ -102,25 +103,25 @@ class Segments(EntryCache, ABC):
         self._complete = header is None
         """Whether all segments are in the cache."""
         self._changes = 0
-        """How often a segment was set or removed."""
+        """The number of times a segment was set or removed."""
         self._misses = 0
         self.counted = 0
-        """How many segments the table counts as those in the cache."""
+        """The number of cached segments that the table has counted."""
 
     @property
     def cached(self) -> int:
-        """How many segments are in the cache."""
+        """Returns the number of segments in the cache."""
         return len(self._live)
 
     def latest(self) -> Iterator[Any]:
-        """The contents of the segments in the cache, those that came last first."""
+        """Returns the contents of the segments in the cache, the newest first."""
         return reversed(self._live.values())
 
     def __len__(self) -> int:
         return self._count
 
     def header(self) -> bytes:
-        """What is stored for the key itself."""
+        """Returns the stored value of the key itself."""
         return encode_header(self._key, self._count, self._following)
 
     # --- where a map and a list differ ---
@@ -128,25 +129,25 @@ class Segments(EntryCache, ABC):
     @staticmethod
     @abstractmethod
     def _suffix(key: Any) -> bytes:
-        """What the stored key of a segment ends with."""
+        """Returns the suffix of the stored key of a segment."""
 
     @abstractmethod
     def take(self, entry: Any) -> None:
-        """Takes over what was one entry; there are no segments yet."""
+        """Divides an entry that was stored as a whole into segments; there are none yet."""
 
     @abstractmethod
     def whole(self) -> Any:
-        """A copy of all of it."""
+        """Returns a copy of the whole map or list."""
 
     @abstractmethod
-    def _named(self, raw: RawPairs) -> Pairs:
-        """The segments, with their names, of what is stored."""
+    def _identified(self, raw: RawPairs) -> Pairs:
+        """Decodes stored segments; returns them with their identifiers."""
 
     def _weight(self, content: Any) -> int:
-        """How many entries or elements are in a segment."""
+        """Returns the number of entries or elements in a segment."""
         return 1
 
-    def _can_change(self, content: Any) -> bool:
+    def _is_mutable(self, content: Any) -> bool:
         return not (content.__class__ in PLAIN or is_plain(content))
 
     # --- one segment ---
@@ -165,7 +166,7 @@ class Segments(EntryCache, ABC):
 
     def expire(self, stored_key: bytes, data: bytes) -> None:
         """Removes a segment that has expired, unless it is in the cache."""
-        ((segment, content),) = self._named([(stored_key, data)])
+        ((segment, content),) = self._identified([(stored_key, data)])
         if segment not in self._live:
             self._live[segment] = GONE
             self._mark_dirty(segment)
@@ -197,17 +198,17 @@ class Segments(EntryCache, ABC):
                     del self._live[segment]
 
     def _write_for_reading(self) -> None:
-        """Writes all changes; what may still be changed in place stays marked."""
+        """Writes all changes; contents that may still be modified in place stay dirty."""
         written = self._dirty.copy()
         self._write_back(written)
         contents = ((segment, self._live_get(segment, GONE)) for segment in written)
-        self._dirty.update(name for name, content in contents if content is not GONE and self._can_change(content))
+        self._dirty.update(name for name, content in contents if content is not GONE and self._is_mutable(content))
 
     def contents(self, pick: Pick = each_pair, shared: bool = True, picks_all: bool = True) -> Iterable[Any]:
-        """What is picked of all segments as they are now.
+        """Returns the picked items, keys or values of all segments as they are now.
 
-        If they are `shared`, contents may be changed in place as far as the cache goes. Where not all are in the cache, they
-        are read while they are iterated over; iterated over again, they are the segments as they are then.
+        If `shared`, contents in the cache may be modified in place. Segments that are not in the cache are read during
+        iteration; a second iteration reads them as they are then.
         """
         if not self._complete and self._count <= _FEW:
             self._fill()
@@ -215,7 +216,7 @@ class Segments(EntryCache, ABC):
             return _Contents(self, pick, shared, picks_all)
         found = [(segment, content) for segment, content in self._live.items() if content is not GONE]
         if shared and not PLAIN.issuperset(map(type, self._live.values())):
-            self._dirty.update(segment for segment, content in found if self._can_change(content))
+            self._dirty.update(segment for segment, content in found if self._is_mutable(content))
         return found if pick is each_pair else list(pick(found))
 
     def _fill(self) -> None:
@@ -227,7 +228,7 @@ class Segments(EntryCache, ABC):
             size += len(pair[1])
             if size > _FEW_BYTES:
                 return
-        for segment, content in self._named(taken):
+        for segment, content in self._identified(taken):
             self._live.setdefault(segment, content)
         self._complete = True
 
@@ -238,21 +239,21 @@ class Segments(EntryCache, ABC):
         return iter(_Contents(self, each_pair, shared=False))
 
     def snapshot(self, shared: bool) -> Iterator[tuple[Any, Any]]:
-        """All segments as they are now, read while they are iterated over."""
+        """Returns all segments as they are now, read during iteration."""
         self._write_for_reading()
         return self._read(shared, self._changes, self._raw())
 
     def _read(self, shared: bool, changes: int, raw: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any]]:
         while chunk := list(islice(raw, _CHUNK)):
-            found = self._named(chunk)
+            found = self._identified(chunk)
             if not shared:
                 yield from found
                 continue
             for (segment, content), (_, data) in zip(found, chunk):
-                yield segment, self._shared(segment, content, data, changes) if self._can_change(content) else content
+                yield segment, self._shared(segment, content, data, changes) if self._is_mutable(content) else content
 
     def _shared(self, segment: Any, content: Any, data: bytes, changes: int) -> Any:
-        """What the cache has for a segment that was read, if it is that still: only there it can be changed in place."""
+        """Returns the cached content of a segment that was read, unless it has changed: only that can be modified."""
         if self._changes == changes:
             if segment not in self._live:
                 self._count_miss()
@@ -263,7 +264,7 @@ class Segments(EntryCache, ABC):
 
 
 class _Contents:
-    """All segments of what does not fit into the cache."""
+    """All segments of a map or list that does not fit into the cache."""
 
     def __init__(self, segments: Segments, pick: Pick, shared: bool, picks_all: bool = True) -> None:
         self._segments = segments
@@ -313,12 +314,12 @@ class SegmentedMap(Segments, MutableMapping[Any, Any]):
     def _decode(self, keys: list[Any], data: list[bytes]) -> list[Any]:
         return [value for entry in self._codec.decode(data) for value in entry.values()]
 
-    def _named(self, raw: RawPairs) -> Pairs:
+    def _identified(self, raw: RawPairs) -> Pairs:
         return [pair for entry in self._codec.decode([data for _, data in raw]) for pair in entry.items()]
 
 
 class SegmentedList(Segments):
-    """A list: a segment is some elements that follow each other."""
+    """A list: each run of elements is a segment."""
 
     @staticmethod
     def _suffix(key: int) -> bytes:
@@ -331,7 +332,7 @@ class SegmentedList(Segments):
         return [element for _, elements in self._copies() for element in elements]
 
     def append(self, value: Any) -> None:
-        """Adds an element behind the others, without reading them."""
+        """Appends an element, without reading the others."""
         last = self._live_get(self._following - 1, GONE)
         if last is GONE or len(last) >= _ELEMENTS:
             self.extend((value,))
@@ -342,7 +343,7 @@ class SegmentedList(Segments):
         self._count += 1
 
     def extend(self, values: Sequence[Any]) -> None:
-        """Adds elements behind the others, without reading them."""
+        """Appends elements, without reading the others."""
         last = self._live_get(self._following - 1, GONE)
         room = 0 if last is GONE else _ELEMENTS - len(last)
         if room > 0:
@@ -361,13 +362,13 @@ class SegmentedList(Segments):
         if isinstance(contents, list):
             contents.sort(key=itemgetter(0))
             return iter([element for _, elements in contents for element in elements])
-        # Copies, since the last segment may grow meanwhile.
+        # Copies, since the last segment may grow during iteration.
         return chain.from_iterable(list(elements) for _, elements in contents)
 
     def _encode(self, keys: list[Any], entries: list[Any]) -> list[bytes]:
         return super()._encode([0] * len(keys), entries)
 
-    def _named(self, raw: RawPairs) -> Pairs:
+    def _identified(self, raw: RawPairs) -> Pairs:
         found = list(raw)
         numbers = [int.from_bytes(key[-8:], "big") for key, _ in found]
         return zip(numbers, self._codec.decode([data for _, data in found]))
@@ -375,5 +376,5 @@ class SegmentedList(Segments):
     def _weight(self, content: Any) -> int:
         return len(content)
 
-    def _can_change(self, content: Any) -> bool:
+    def _is_mutable(self, content: Any) -> bool:
         return not PLAIN.issuperset(map(type, content)) and not all(map(is_plain, content))

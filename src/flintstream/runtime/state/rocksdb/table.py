@@ -17,11 +17,11 @@ from flintstream.runtime.state.rocksdb.store import Store
 _PROBES = 4
 
 Convert = Callable[[list[Any]], Iterable[Any]]
-"""From entries as they were to entries as they are now."""
+"""Converts entries, e.g. to another type."""
 
 
 class Sweep:
-    """Goes through ranges of stored keys again and again, some keys at a time."""
+    """Cycles through ranges of stored keys, some keys at a time."""
 
     def __init__(self, store: Callable[[], Store], prefixes: list[bytes]) -> None:
         self._store = store
@@ -30,7 +30,7 @@ class Sweep:
         self._start: bytes | None = None
 
     def following(self, count: int) -> list[tuple[bytes, bytes]]:
-        """The next keys of a range, at most so many, with their values."""
+        """Returns the next `count` keys of a range, or fewer at its end, with their values."""
         pairs = list(islice(self._store().items(self._prefixes[self._range], self._start), count))
         if len(pairs) < count:
             self._range, self._start = (self._range + 1) % len(self._prefixes), None
@@ -42,7 +42,7 @@ class Sweep:
 def converted(
     raw: Iterator[tuple[bytes, bytes]], codec: EntryCodec, convert: Convert | None
 ) -> Iterator[tuple[list[tuple[bytes, bytes]], list[Any]]]:
-    """What is stored, some of it at a time, and the entries that are to be there now."""
+    """Yields stored pairs in chunks, each with its converted entries."""
     while pairs := list(islice(raw, CHUNK)):
         entries = codec.decode([data for _, data in pairs])
         yield pairs, entries if convert is None else list(convert(entries))
@@ -83,7 +83,7 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
 
     def _fetch_unknown(self, keys: set[Any]) -> None:
         unknown = keys.difference(self._live)
-        self._look_at_use(len(keys))
+        self._note_use(len(keys))
         if not unknown or not self._wanted:
             return
         wanted = list(unknown)
@@ -94,7 +94,7 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
         for start in range(0, len(wanted), CHUNK):
             self._fetch(wanted[start : start + CHUNK])
 
-    def _look_at_use(self, keys: int) -> None:
+    def _note_use(self, keys: int) -> None:
         if self._wanted:
             self._wanted = not self._probes or any(key in self._live for key in self._probes)
         else:
@@ -139,7 +139,7 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
         return chain.from_iterable(map(store.items, self._ranges))
 
     def _raw_whole(self) -> Iterator[tuple[bytes, bytes]]:
-        """What is stored as one entry."""
+        """Yields the stored pairs of entries stored as a whole."""
         return self._raw()
 
     def _decoded(self, raw: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any]]:
@@ -148,7 +148,7 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
             yield from zip(keys, self._whole(keys, [data for _, data in pairs]))
 
     def _whole(self, keys: list[Any], data: list[bytes]) -> Iterable[Any]:
-        """The entries of stored values, as copies."""
+        """Returns copies of the entries of stored values."""
         return self._codec.decode(data)
 
     def update(self, other: Any = (), /, **entries: Any) -> None:
