@@ -1,4 +1,4 @@
-"""The operator at the head of a source task: reads splits, assigns timestamps, makes watermarks."""
+"""The operator at the head of a source task: reads splits, assigns timestamps, generates watermarks."""
 
 from __future__ import annotations
 
@@ -22,71 +22,71 @@ if TYPE_CHECKING:
     from flintstream.common.watermark_strategy import WatermarkAlignment, WatermarkStrategy
 
 READ_RECORDS = 8192
-"""How many records are read at a time."""
+"""The most records read at a time."""
 PREFETCH_RECORDS = 1024
 
 
 class SourceHead(Operator):
-    """What the slot asks of any operator that lets records in.
+    """The operator at the head of a source task.
 
-    `read_epoch` is called once an epoch, and emits at most `limit` records. `exhausted` is true once nothing can follow.
+    `read_epoch` is called once per epoch, and emits at most `limit` records. `exhausted` is true at the end of the source.
     """
 
     alignment: WatermarkAlignment | None = None
-    """With which other sources this one keeps step."""
+    """The alignment group of the source; None without watermark alignment."""
     emits_declared_type = False
-    """Whether records are of the declared type as they come, and need no conversion."""
+    """Whether records have the declared type already, and need no conversion."""
     deadline = float("inf")
-    """When (by `time.monotonic`) the reading of this epoch should end, however few records were read."""
+    """When (by `time.monotonic`) reading should end in this epoch, however few records were read."""
 
     def read_epoch(self, limit: int) -> None:
-        """Emits what there is, at most `limit` records."""
+        """Reads and emits at most `limit` records."""
         raise NotImplementedError
 
     def assign(self, splits: list[tuple[Split, Any]]) -> None:
-        """Takes over splits, each from a position."""
+        """Assigns splits, each with the position to start from."""
         raise NotImplementedError
 
     def no_more_splits(self) -> None:
-        """Told once no split will be assigned any more."""
+        """Called once no more splits will be assigned."""
 
     def process_split(self, split: int, batch: Batch) -> None:
-        """Takes records that Spark has read, of the split with that number."""
+        """Receives records that Spark has read, of the split with a number."""
         raise NotImplementedError
 
     def align_to(self, watermark: int) -> None:
-        """Says how far this source may go, for it to keep step with others: splits beyond that are not read."""
+        """Sets the watermark up to which splits may be read, for alignment; splits beyond it wait."""
 
     def progress(self) -> AlignedProgress | None:
-        """How far the source has come, for those that keep step with it; None where nobody does."""
+        """Returns the progress of an aligned source; None for others."""
         return None
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing can follow."""
+        """Returns whether the source has ended."""
         raise NotImplementedError
 
     @property
     def positions(self) -> dict[str, Any]:
-        """Where each split that is not finished stands."""
+        """Returns the position of each unfinished split."""
         return {}
 
     def has_data(self) -> bool:
-        """Whether an epoch would find records now."""
+        """Returns whether an epoch would find records now."""
         return False
 
     @property
     def wants_polling(self) -> bool:
-        """Whether the source must be asked for data while no epoch runs, because it cannot tell by itself."""
+        """Returns whether the source must be polled between epochs, because it cannot announce data itself."""
         return False
 
     def poll(self) -> bool:
-        """Looks for data while no epoch runs; true if there is some."""
+        """Polls for data between epochs; returns whether there is some."""
         return self.has_data()
 
 
 class SplitWatermarks:
-    """Emits the records of the splits of a source, and the least of their watermarks."""
+    """Emits the records of the splits of a source, and their combined watermark."""
 
     def __init__(self, operator: SourceHead) -> None:
         self._output = operator.output
@@ -94,7 +94,7 @@ class SplitWatermarks:
         self._idle = False
 
     def add(self, split: Hashable) -> None:
-        """Takes a split in: it holds the watermark until it has one of its own."""
+        """Adds a split, which holds the watermark back until it has one."""
         self._combined.add(split)
         if self._idle:
             self._idle = False
@@ -102,11 +102,11 @@ class SplitWatermarks:
 
     @property
     def idle(self) -> bool:
-        """Whether it was told that nobody has to wait for this source."""
+        """Returns whether the source is marked idle."""
         return self._idle
 
-    def rest(self) -> None:
-        """There was no split for too long: nobody has to wait for this source."""
+    def mark_idle(self) -> None:
+        """Marks the source idle, after a time without splits."""
         if not self._idle:
             self._idle = True
             self._output.emit_idleness(True)
@@ -114,30 +114,30 @@ class SplitWatermarks:
     def emit(self, split: Hashable, timing: TimestampsAndWatermarks, batch: Batch) -> None:
         """Emits records of a split, with their timestamps and watermarks."""
         for part, watermark in timing.process(batch):
-            # Awake before its records, idle only behind them: others move the watermark then.
+            # Active before its records, idle only after them: then others determine the watermark.
             if not timing.idle:
                 self._tell(split, False)
             self._output.emit(part)
             self.advance(split, timing, watermark)
 
     def round_off(self, split: Hashable, timing: TimestampsAndWatermarks) -> None:
-        """At the end of an epoch: the periodic watermark, and whether the split is idle."""
+        """Emits the periodic watermark and the idleness of a split, at the end of an epoch."""
         self.advance(split, timing, timing.round_off())
 
     def advance(self, split: Hashable, timing: TimestampsAndWatermarks, watermark: int | None) -> None:
-        """Takes a watermark of a split, if there is one, and whether the split is idle."""
+        """Updates the watermark of a split, if there is a new one, and its idleness."""
         if watermark is not None:
-            # Whoever makes a watermark is awake, if only for that.
+            # A split with a new watermark is active, if only for that.
             self._tell(split, False)
             self._move(self._combined.advance(split, watermark))
         self._tell(split, timing.idle)
 
     def reach(self, watermark: int) -> None:
-        """Lets the watermark move on to what a split had reached that is gone."""
+        """Advances the watermark to that of a finished split."""
         self._move(self._combined.raise_to(watermark))
 
     def remove(self, split: Hashable) -> None:
-        """Forgets a split that was read to its end: splits found later must still be able to move the watermark."""
+        """Removes a finished split: splits discovered later must still be able to advance the watermark."""
         self._move(self._combined.remove(split))
 
     def _tell(self, split: Hashable, idle: bool) -> None:
@@ -158,7 +158,7 @@ class SplitWatermarks:
 
 
 class SparkSourceOperator(SourceHead):
-    """Takes the rows of a Spark DataFrame, which Spark reads; each partition counts as a split.
+    """Receives the rows of a Spark DataFrame, which Spark reads; each partition counts as a split.
 
     Rows arrive as tuples and leave as Rows with the DataFrame's column names.
     """
@@ -183,7 +183,7 @@ class SparkSourceOperator(SourceHead):
             self._timing(int(split.split_id))
 
     def _timing(self, split: int) -> TimestampsAndWatermarks | None:
-        """What makes the watermarks of a split; it begins to wait for records when it is first asked for."""
+        """Returns the watermark generator of a split; its idle timeout starts with the first call."""
         if self._strategy is None:
             return None
         timing = self._times.get(split)
@@ -210,7 +210,7 @@ class SparkSourceOperator(SourceHead):
         return earliest(timing.idle_due for timing in self._times.values())
 
     def read_epoch(self, limit: int) -> None:
-        """Nothing to read here: the rows have come already."""
+        """Does nothing: the rows have arrived already."""
 
     def no_more_splits(self) -> None:
         self._complete = True
@@ -221,7 +221,7 @@ class SparkSourceOperator(SourceHead):
 
 
 class _OpenSplit:
-    """A split that is being read: its watermark generator, and how fast it goes on."""
+    """A split that is being read, with its watermark generator."""
 
     __slots__ = ("split_id", "stride", "time")
 
@@ -229,11 +229,11 @@ class _OpenSplit:
         self.split_id = split_id
         self.time = time
         self.stride = 0.0
-        """By how much a record has moved the watermark of late."""
+        """By how much a record has recently advanced the watermark, on average."""
 
     @property
     def watermark(self) -> int:
-        """The watermark that the split has reached."""
+        """Returns the watermark of the split."""
         return MIN_WATERMARK if self.time is None else self.time.watermark
 
 
@@ -247,12 +247,12 @@ class SourceOperator(SourceHead):
 
     def open(self) -> None:
         self._queue: deque[tuple[Split, Any]] = deque()
-        """Splits that come later, where they are read one after the other."""
+        """Splits to open later, if they are read one after the other."""
         self._open: dict[str, _OpenSplit] = {}
         self._ahead: list[SplitRecords] = []
-        """What was fetched while no epoch ran."""
+        """Records prefetched between epochs."""
         self._before: Mapping[str, Any] = {}
-        """Where the reader stood before that."""
+        """The positions before the prefetched records."""
         self._stored: dict[int, Mapping[str, Any]] = {}
         """The positions in checkpoints that are not complete yet."""
         self._splits = SplitWatermarks(self)
@@ -260,14 +260,14 @@ class SourceOperator(SourceHead):
         self._pace = Pace(READ_RECORDS)
         self._aligned_to: int | None = None
         self._began_at: int | None = None
-        self._left_behind = MIN_WATERMARK
+        self._finished_watermark = MIN_WATERMARK
         self._without_splits_since = self.context.services.clock()
         with self._blame():
             self._reader = self._source.create_source_reader(self.context.runtime_context)
 
     @contextmanager
     def _blame(self) -> Iterator[None]:
-        """Exceptions are the source's."""
+        """Attributes exceptions to the source."""
         try:
             yield
         except Exception as error:
@@ -310,7 +310,7 @@ class SourceOperator(SourceHead):
             self._pace.begin()
             blocks = self._next_blocks(min(self._pace.size, limit))
             if not blocks:
-                # Nothing anywhere: all that may be read was looked at.
+                # Nothing anywhere: all splits that may be read were polled.
                 looked.update(split.split_id for split in self._ready())
                 break
             read = sum(self._take(block, looked) for block in blocks)
@@ -319,12 +319,12 @@ class SourceOperator(SourceHead):
             if time.monotonic() >= self.deadline:
                 break
         for split_id, split in self._open.items():
-            # Only a split that was asked and had nothing can be idle, not one that waits or was left out.
+            # Only a split that was polled and had nothing can be idle, not one that waits or was not polled.
             if split.time is not None:
                 (split.time.look if split_id in looked else split.time.stay_active)()
 
     def _next_blocks(self, limit: int) -> Sequence[SplitRecords]:
-        """What was fetched ahead, or what comes next; nothing if no split has records or has ended."""
+        """Returns the prefetched records, or else polls; empty if no split has records or has ended."""
         if self._ahead:
             blocks, self._ahead = self._ahead, []
             return blocks
@@ -332,12 +332,12 @@ class SourceOperator(SourceHead):
         return blocks if any(block.values or block.finished for block in blocks) else []
 
     def _take(self, block: SplitRecords, looked: set[str]) -> int:
-        """Emits what a split has given; returns how many records."""
+        """Emits records of a split; returns their number."""
         split = self._open.get(block.split_id)
         if split is None:
             reader = type(self._reader).__name__
             raise SourceError(
-                f"{reader}.poll gave split {block.split_id!r}, which it has not got or which has finished"
+                f"{reader}.poll() returned split {block.split_id!r}, which it was not assigned or which has finished"
             )
         count = len(block.values)
         if count:
@@ -364,7 +364,7 @@ class SourceOperator(SourceHead):
     def poll(self) -> bool:
         if not self._ahead and self._may_read():
             before = dict(self._reader.snapshot())
-            # No more than one step takes: what is fetched is emitted in one.
+            # At most what one step takes: prefetched records are emitted in one step.
             self._ahead = list(self._next_blocks(min(PREFETCH_RECORDS, self._pace.size)))
             self._before = before
         return bool(self._ahead)
@@ -374,19 +374,19 @@ class SourceOperator(SourceHead):
         return earliest([self._idle_due, *idle_dues, self._reader.next_due() if self._may_read() else None])
 
     def end_epoch(self) -> None:
-        # What the last split had reached counts once it is clear that its end was not the end of the source.
-        self._splits.reach(self._left_behind)
-        # Where several fall idle at once, the one that is furthest does so last: those behind it hold nothing back.
+        # The watermark of the last split counts once it is known that its end was not the end of the source.
+        self._splits.reach(self._finished_watermark)
+        # If several become idle at once, the one furthest ahead does so last: those behind it must not hold it back.
         for split in sorted(self._open.values(), key=lambda split: split.watermark):
             if split.time is not None:
                 self._splits.round_off(split.split_id, split.time)
         due = self._idle_due
         if due is not None and due * 1000 <= self.context.services.clock():
-            self._splits.rest()
+            self._splits.mark_idle()
 
     @property
     def _idle_due(self) -> float | None:
-        """When a subtask without splits counts as idle, as a split without records does; None for never."""
+        """Returns when a subtask without splits becomes idle, as a split without records does; None for never."""
         timeout = None if self._strategy is None else self._strategy.idle_timeout
         if timeout is None or self._open or self._splits.idle:
             return None
@@ -395,7 +395,7 @@ class SourceOperator(SourceHead):
     def close(self) -> None:
         reader = getattr(self, "_reader", None)
         if reader is not None:
-            self._open.clear()  # So that a report of the closed task asks the reader nothing.
+            self._open.clear()  # So that a report of the closed task does not use the reader.
             with self._blame():
                 reader.close()
 
@@ -405,7 +405,7 @@ class SourceOperator(SourceHead):
             return
         self._splits.emit(split.split_id, split.time, batch)
         if self.alignment is not None:
-            # Now, so that the split waits as soon as it is ahead.
+            # At once, so that the split waits as soon as it is too far ahead.
             self._splits.advance(split.split_id, split.time, split.time.periodic())
 
     def _drop(self, split: _OpenSplit) -> None:
@@ -414,7 +414,7 @@ class SourceOperator(SourceHead):
         self._without_splits_since = self.context.services.clock()
         if split.time is not None and not self._open:
             split.time.periodic()
-            self._left_behind = max(self._left_behind, split.time.watermark)
+            self._finished_watermark = max(self._finished_watermark, split.time.watermark)
 
     # --- checkpoints ---
 
@@ -432,7 +432,7 @@ class SourceOperator(SourceHead):
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         self._stored.pop(checkpoint_id, None)
 
-    # --- keeping step with others ---
+    # --- watermark alignment ---
 
     def align_to(self, watermark: int) -> None:
         self._aligned_to = watermark
@@ -444,7 +444,7 @@ class SourceOperator(SourceHead):
         return AlignedProgress(self._slowest(), min(waiting, default=None))
 
     def _may_read(self) -> bool:
-        """Whether there is a split that need not wait; tells the reader which those are."""
+        """Returns whether there is a split that need not wait; tells the reader which ones."""
         if self.alignment is not None and self._open:
             room = {split.split_id: self._room(split, self.alignment) for split in self._ready()}
             self._reader.align(room)
@@ -455,29 +455,29 @@ class SourceOperator(SourceHead):
         return [split for split in self._open.values() if not self._must_wait(split)]
 
     def _must_wait(self, split: _OpenSplit) -> bool:
-        """Whether a split is too far ahead of the others, here or in other subtasks and sources."""
+        """Returns whether a split is too far ahead of the others, here or in other subtasks and sources."""
         return self.alignment is not None and split.watermark > self._furthest(split, self.alignment)
 
     def _furthest(self, split: _OpenSplit, alignment: WatermarkAlignment) -> int:
-        """The greatest watermark with which a split is read on."""
+        """Returns the greatest watermark at which a split may still be read."""
         if split.watermark == MIN_WATERMARK:
             return MAX_WATERMARK
         slowest = self._slowest()
         here = split.watermark if slowest is None else slowest
         if self._began_at is None:
             self._began_at = here
-        # Until the driver says how far the others are, no split goes further than from where the first began.
+        # Until the driver knows how far the others are, the drift is limited from where the first split began.
         others = self._began_at + alignment.max_drift if self._aligned_to is None else self._aligned_to
         return min(here + alignment.max_drift, others)
 
     def _room(self, split: _OpenSplit, alignment: WatermarkAlignment) -> int:
-        """How many records a split may give before it is too far ahead, judged by what its last ones did."""
+        """Estimates how many records a split may emit before it is too far ahead, from its recent stride."""
         if split.watermark == MIN_WATERMARK or split.stride > 1e15:
             return 1
         room = (self._furthest(split, alignment) - split.watermark) / max(split.stride, 1e-3)
         return 1 + int(min(READ_RECORDS, max(0.0, room)))
 
     def _slowest(self) -> int | None:
-        """The least watermark of the splits that have one and are not idle."""
+        """Returns the smallest watermark of the splits that have one and are not idle."""
         marks = [split.watermark for split in self._open.values() if split.time is not None and not split.time.idle]
         return min((mark for mark in marks if mark != MIN_WATERMARK), default=None)

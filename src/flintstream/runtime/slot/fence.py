@@ -1,7 +1,7 @@
-"""Fence: lets each level of each epoch into a slot once, in order, and only for the attempt that runs now.
+"""Fence: admits each level of each epoch to a slot once, in order, and only for the current attempt.
 
-State must see each record once, but Spark may run a task again: a retry, a stage computed anew, a speculative copy, a second
-driver. There is no way to undo the first run, so the second is refused and the job fails over.
+State must see each record once, but Spark may run a task again: a retry, a recomputed stage, a speculative copy, a second
+driver. The first run cannot be undone, so the second is refused and the job fails over.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from flintstream.runtime.slot.protocol import Hello
 
 
 class Refused(Exception):
-    """A task may not enter. It belongs to another job, attempt or epoch, and the job goes on without it."""
+    """A task is not admitted: it belongs to another job, attempt or epoch. The job continues without it."""
 
 
 class EnteredTwice(Refused):
-    """A task may not enter, and the job must fail: Spark does not know that its first run has counted."""
+    """A task is not admitted, and the job must fail: Spark has run it a second time."""
 
 
 class Fence:
@@ -25,18 +25,18 @@ class Fence:
         self._attempt = attempt
         self._slot = slot
         self._level = -1
-        """The last level that was entered."""
+        """The last admitted level."""
         self.epoch = -1
         self.broken = False
-        """Whether something has failed in this slot: nobody enters any more."""
+        """Whether something has failed in this slot: no task is admitted any more."""
 
     def begin_epoch(self, epoch: int) -> None:
-        """From now on the levels of this epoch may be entered."""
+        """Begins an epoch: its levels may be entered from now on."""
         self.epoch = epoch
         self._level = -1
 
     def enter(self, hello: Hello) -> None:
-        """Lets a task in, or raises Refused."""
+        """Admits a task, or raises Refused."""
         if not isinstance(hello, Hello) or (hello.job_id, hello.slot) != (self._job_id, self._slot):
             raise Refused(f"this is slot {self._slot} of job {self._job_id}")
         if hello.attempt != self._attempt:

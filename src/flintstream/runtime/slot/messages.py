@@ -1,7 +1,7 @@
-"""Control messages: what the driver and a slot say to each other besides records.
+"""Control messages between the driver and a slot.
 
-The driver calls a slot by a Request, which holds a Message and is answered by a Reply of the same number. By itself a
-slot says who it is, that a source has records, that an epoch broke, and what became of a snapshot (`checkpoint.reports`).
+The driver calls a slot with a Request, which contains a Message and is answered by a Reply with the same number. Without
+a request, a slot sends its Registration, DataReady, SlotFailed and the results of snapshots (`checkpoint.reports`).
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from flintstream.runtime.slot.protocol import Activity, EpochReport, SourceWork
 from flintstream.runtime.slot.user_code import UserCode
 
 VERSION = 1
-"""To be raised with any change of a message, or of what one holds. Slots of another version are refused."""
+"""Increment it with any change of a message or its contents. Slots of another version are refused."""
 
 Result = TypeVar("Result")
 
 
 class Message(Generic[Result]):
-    """A call of the driver to a slot, which answers with a `Result`."""
+    """A call from the driver to a slot, which returns a `Result`."""
 
     name: ClassVar[str]
-    """What people read of it."""
+    """The name shown to people."""
     runs_user_code: ClassVar[bool] = False
-    """Such a call takes as long as it likes, and ends when it is given up."""
+    """Whether it runs user code: such a call has no time limit, and ends when it is cancelled."""
 
 
 @dataclass(frozen=True)
 class Deploy(Message[None]):
-    """Opens the operators, first of all; sinks commit what was pending in a restored checkpoint."""
+    """Opens the operators; the first call. Sinks commit what is pending in a restored checkpoint."""
 
     name = "deploy"
     runs_user_code = True
     job: JobInfo
     user_code: UserCode
     operators: bytes
-    """Pickled, since their classes may be the user's own: pairs of a VertexDeployment and a subtask."""
+    """Pairs of a VertexDeployment and a subtask; pickled, since their classes may be the user's."""
     restored: RestoredOperators | None = None
 
 
 @dataclass(frozen=True)
 class BeginEpoch(Message[None]):
-    """From now on the slot takes the blocks of this epoch."""
+    """Begins an epoch: the slot accepts its blocks from now on."""
 
     name = "begin_epoch"
     epoch: int
@@ -57,14 +57,14 @@ class BeginEpoch(Message[None]):
 
 @dataclass(frozen=True)
 class EndEpoch(Message[EpochReport]):
-    """All levels of the epoch have been processed."""
+    """Ends the epoch: all its levels have been processed."""
 
     name = "end_epoch"
 
 
 @dataclass(frozen=True)
 class TakeSnapshot(Message[None]):
-    """Takes the state of all operators as it is now; it is stored while the next epochs run."""
+    """Takes a snapshot of all operators; it is uploaded while the next epochs run."""
 
     name = "snapshot"
     runs_user_code = True
@@ -85,7 +85,7 @@ class CheckpointComplete(Message[None]):
 
 @dataclass(frozen=True)
 class CheckpointAborted(Message[None]):
-    """The checkpoint was given up."""
+    """The checkpoint was aborted."""
 
     name = "checkpoint_aborted"
     runs_user_code = True
@@ -94,14 +94,14 @@ class CheckpointAborted(Message[None]):
 
 @dataclass(frozen=True)
 class ListStaged(Message[dict[str, int]]):
-    """Which spools hold records for a checkpoint, with the number of their pages."""
+    """Returns the number of pages of each spool whose records wait for a checkpoint."""
 
     name = "staged"
 
 
 @dataclass(frozen=True)
 class FetchPage(Message[bytes]):
-    """A page of a spool."""
+    """Returns a page of a spool."""
 
     name = "fetch"
     spool: str
@@ -110,7 +110,7 @@ class FetchPage(Message[bytes]):
 
 @dataclass(frozen=True)
 class ReleaseSpool(Message[None]):
-    """The driver has all it wants of a spool."""
+    """Removes a spool that the driver has read."""
 
     name = "release"
     spool: str
@@ -118,7 +118,7 @@ class ReleaseSpool(Message[None]):
 
 @dataclass(frozen=True)
 class Close(Message[EpochReport]):
-    """Closes the operators, last of all."""
+    """Closes the operators; the last call."""
 
     name = "close"
     runs_user_code = True
@@ -126,7 +126,7 @@ class Close(Message[EpochReport]):
 
 @dataclass(frozen=True)
 class Look(Message[Activity]):
-    """What the slot does now: answered at once, whatever that is. It is also the heartbeat."""
+    """Returns the current activity of the slot, without waiting for it. Also the heartbeat."""
 
     name = "look"
 
@@ -141,7 +141,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """Slot to driver: the result of a request, or what went wrong."""
+    """Slot to driver: the result of a request, or the fault."""
 
     number: int
     result: Any = None
@@ -150,10 +150,10 @@ class Reply:
 
 @dataclass(frozen=True)
 class Registration:
-    """Slot to driver, first of all: who it is and where tasks find it. Every version must be able to read it."""
+    """Slot to driver, first of all: its identity and the address for Spark tasks. Every version must be able to read it."""
 
     version: int
-    """Without a default, which would be the reader's own."""
+    """No default: it would be the reader's version."""
     slot: int
     process: Process
     host: str
@@ -172,7 +172,7 @@ class DataReady:
 
 @dataclass(frozen=True)
 class SlotFailed:
-    """Slot to driver: an epoch broke in this slot."""
+    """Slot to driver: an epoch failed in this slot."""
 
     slot: int
     fault: Fault

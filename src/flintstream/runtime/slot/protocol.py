@@ -1,7 +1,6 @@
-"""The words that slots and Spark tasks exchange, and what slots report to the driver.
+"""The protocol between Spark tasks and slots, and the reports of slots to the driver.
 
-Between a Spark task and a slot: a hello, then frames. The first byte of a frame says what it is. How the driver speaks with
-slots is in `messages`.
+A Spark task sends a hello, then frames, whose first byte is their kind. The driver's messages to slots are in `messages`.
 """
 
 from __future__ import annotations
@@ -13,24 +12,24 @@ from typing import Any, NamedTuple
 from flintstream.runtime.source import AlignedProgress
 
 INPUT = b"I"
-"""Task to slot: a block for a subtask of this level, behind INPUT_HEADER."""
+"""Task to slot: a block for a subtask of this level, after ROW_HEADER."""
 PASS_ON = b"P"
-"""Task to slot and back: a row addressed to a later level, as it is."""
+"""Task to slot and back: a row addressed to a later level, unchanged."""
 END = b"E"
 """Task to slot: no more blocks in this epoch."""
 OUTPUT = b"O"
-"""Slot to task: a block for a later level, behind ROW_HEADER."""
+"""Slot to task: a block for a later level, after ROW_HEADER."""
 DONE = b"D"
 """Slot to task: the level is done."""
 FAILED = b"F"
-"""Slot to task: the level has failed; what follows says why."""
+"""Slot to task: the level has failed, followed by the reason."""
 
 ROW_HEADER = struct.Struct("<ciiiii")
 """Kind, slot, vertex, input, channel, sequence number. Both INPUT and OUTPUT frames carry it."""
 
 
 class Hello(NamedTuple):
-    """What a Spark task says first: for which job, attempt, epoch and level it speaks, and for which slot."""
+    """The first message of a Spark task: its job, attempt, epoch and level, and the slot it wants."""
 
     job_id: str
     attempt: int
@@ -40,38 +39,38 @@ class Hello(NamedTuple):
 
 
 class ReadSpool(NamedTuple):
-    """What a Spark task says that wants the pages of a spool; they come as OUTPUT frames, then DONE."""
+    """The first message of a Spark task that reads a spool; the pages follow as OUTPUT frames, then DONE."""
 
     spool: str
 
 
 ASKING_SOURCES = "asking sources for data"
-"""What a slot does between epochs, by itself."""
+"""The activity of a slot between epochs."""
 
 
 @dataclass(frozen=True)
 class Activity:
-    """Slot to driver: what its processing thread does."""
+    """Slot to driver: the activity of its processing thread."""
 
     work: str | None
-    """A call of the driver by its name, or an epoch; None while it waits for the next thing to do."""
+    """The name of a call of the driver, or an epoch; None while it waits for work."""
     seconds: float
-    """For how long it has done that."""
+    """The duration so far."""
     operator: str | None = None
     subtask: int | None = None
     call_seconds: float = 0.0
-    """How long one and the same call of the operator's function is known to last."""
+    """The known duration so far of a single call of the operator's function."""
     stack: str = ""
     other_stacks: dict[str, str] = field(default_factory=dict)
-    """Of the other threads in which user code runs, by name."""
+    """The stacks of other threads that run user code, by thread name."""
 
     @property
     def in_user_code(self) -> bool:
-        """Whether code of the program may be running, which takes as long as it likes."""
+        """Returns whether user code may be running, which has no time limit."""
         return self.operator is not None or self.work == ASKING_SOURCES
 
     def describe(self) -> str:
-        """One line for a person."""
+        """Returns one line for people."""
         work = _WORKS.get(self.work or "", self.work)
         if self.work is None:
             return "waits for work"
@@ -84,7 +83,7 @@ class Activity:
         return f"has been {work} for {self.seconds:.0f} s, {place}, {one_call}"
 
     def stacks(self) -> str:
-        """Where its threads are."""
+        """Returns the stacks of its threads."""
         others = "".join(f"thread '{name}' is at\n{stack}" for name, stack in self.other_stacks.items())
         return self.stack + others
 
@@ -100,25 +99,25 @@ _WORKS = {
 
 @dataclass(frozen=True)
 class SourceWork:
-    """What a source vertex has to do in an epoch."""
+    """The work of a source vertex in an epoch."""
 
     limit: int
-    """At most that many records for each subtask."""
+    """The most records per subtask."""
     splits: dict[int, list[tuple[Any, Any]]] = field(default_factory=dict)
-    """New splits for each subtask, with the position to start from."""
+    """New splits by subtask, with the positions to start from."""
     complete: bool = False
-    """No split will follow."""
+    """Whether no more splits will be assigned."""
     seconds: float = float("inf")
-    """After that time no more records are read, however few they were."""
+    """The time limit for reading, however few records were read."""
     aligned_to: int | None = None
-    """The greatest watermark up to which splits are read, for a source that keeps step with others."""
+    """The watermark up to which splits of an aligned source may be read."""
     drain: bool = False
-    """Whether the source ends now, as if there were nothing more to read."""
+    """Whether the source ends now, as if it were exhausted."""
 
 
 @dataclass(frozen=True)
 class VertexReport:
-    """What a subtask says after an epoch."""
+    """The report of a subtask after an epoch."""
 
     vertex_id: int
     subtask: int
@@ -126,29 +125,29 @@ class VertexReport:
     records_out: int
     finished: bool
     records_left: int = 0
-    """Records that sinks of this subtask took in."""
+    """Records received by the sinks of this subtask."""
     positions: dict[str, Any] = field(default_factory=dict)
     progress: AlignedProgress | None = None
-    """Of a source that keeps step with others."""
+    """The progress of an aligned source."""
 
 
 @dataclass(frozen=True)
 class EpochReport:
-    """What a slot says after an epoch."""
+    """The report of a slot after an epoch."""
 
     levels: frozenset[int]
-    """The levels that were completed."""
+    """The completed levels."""
     vertices: list[VertexReport]
     spools: dict[str, int]
-    """The pages that wait, by spool."""
+    """The number of pages to fetch, by spool."""
     first_pages: dict[str, bytes]
     """The first page of each spool, so that small results need no second call."""
     accumulators: dict[str, Any]
     next_due: float | None
-    """When this slot wants the next epoch even if no data comes."""
+    """When this slot needs the next epoch even without data."""
     busy: dict[int, float]
     """Seconds spent in each level."""
     memory: int
-    """Resident bytes of the slot."""
+    """The resident memory of the slot, in bytes."""
     late_records: dict[str, int] = field(default_factory=dict)
-    """How many records each operator has dropped because they came too late; operators without any are left out."""
+    """The number of late records dropped, by operator, without zeros."""

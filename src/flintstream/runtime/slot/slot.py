@@ -1,7 +1,7 @@
-"""Slot: hosts subtask i of each vertex, with operators, state and timers, for as long as an attempt lasts.
+"""Slot: hosts subtask i of each vertex, with operators, state and timers, for the duration of an attempt.
 
-It knows no process, thread or connection: `process.py` runs one in a process of its own, `testing.LocalJob` several in one
-process. All of it is used by a single thread.
+It is independent of processes, threads and connections: `process.py` runs a slot in its own process, `testing.LocalJob`
+runs several in one. A slot is used by a single thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FIRST_PAGE_BYTES = 1 << 20
 
 
 class Slot:
-    """See the module. `tell` takes what the driver is told unasked; it may be called from any thread."""
+    """See the module. `tell` sends a message to the driver; it may be called from any thread."""
 
     def __init__(
         self, number: int, job_id: str, attempt: int, tell: Callable[[Any], None], directory: str | None = None
@@ -52,19 +52,19 @@ class Slot:
         self._incremental = True
 
     def notify_data(self) -> None:
-        """Tells the driver that an epoch is worth running; once until there is one."""
+        """Tells the driver that a source has data; once per epoch."""
         if not self._notified:
             self._notified = True
             self._tell(DataReady(self.number))
 
     def fail(self, fault: Fault) -> None:
-        """Tells the driver that the attempt has failed here; from now on nobody enters."""
+        """Tells the driver that the attempt has failed here; from now on no task is admitted."""
         self.fence.broken = True
         self._tell(SlotFailed(self.number, fault))
 
     @property
     def pollable(self) -> list[SourceHead]:
-        """The sources to poll while nothing runs: those that still read and have not told that they have data."""
+        """Returns the sources to poll between epochs: unfinished ones, unless the driver knows that there is data."""
         if self._notified or self.fence.broken or self.fence.epoch < 0:
             return []
         return [head for task, head in self._sources if not task.finished and head.wants_polling]
@@ -72,7 +72,7 @@ class Slot:
     # --- calls of the driver ---
 
     def deploy(self, job: JobInfo, operators: bytes, restored: RestoredOperators | None = None) -> None:
-        """Takes in the tasks to host, with the state to restore, and opens them."""
+        """Creates the tasks to host, restores their state, and opens them."""
         hosted: list[tuple[VertexDeployment, int]] = pickle.loads(operators)
         self.tasks = [Task(vertex, subtask, job, self._services, _nowhere) for vertex, subtask in hosted]
         self._incremental = job.incremental_checkpoints
@@ -84,7 +84,7 @@ class Slot:
         self._sources = [(task, task.head) for task in self.tasks if isinstance(task.head, SourceHead)]
 
     def begin_epoch(self, epoch: int, sources: dict[int, SourceWork]) -> None:
-        """From now on the levels of this epoch may be entered."""
+        """Begins an epoch: its levels may be entered from now on."""
         self.fence.begin_epoch(epoch)
         self._completed = set()
         self._busy = {}
@@ -92,7 +92,7 @@ class Slot:
         self._notified = False
 
     def end_epoch(self) -> EpochReport:
-        """What has come of the epoch, and what waits for the driver."""
+        """Returns the report of the epoch, with the results for the driver."""
         accumulators: dict[str, Any] = {}
         for task in self.tasks:
             for name, accumulator in task.accumulators.items():
@@ -116,7 +116,7 @@ class Slot:
         )
 
     def snapshot(self, checkpoint_id: int, timestamp: int, target: CheckpointTarget, savepoint: bool = False) -> None:
-        """Takes the state of all operators as it is now; it is stored while the next epochs run."""
+        """Takes a snapshot of all operators; it is uploaded while the next epochs run."""
         snapshots = [
             (operator_id, names[operator_id], task.subtask, taken)
             for task in self.tasks
@@ -126,36 +126,36 @@ class Slot:
         self.uploads.add(SlotSnapshot(checkpoint_id, target, self._incremental and not savepoint, snapshots))
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is safe: sinks commit."""
+        """Notifies all tasks that a checkpoint is complete: sinks commit."""
         self.uploads.completed(checkpoint_id)
         for task in self.tasks:
             task.notify_checkpoint_complete(checkpoint_id)
 
     def checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint was given up."""
+        """Notifies all tasks that a checkpoint was aborted."""
         for task in self.tasks:
             task.notify_checkpoint_aborted(checkpoint_id)
 
     def staged(self) -> dict[str, int]:
-        """The spools whose records wait for a checkpoint, with their pages."""
+        """Returns the number of pages of each spool whose records wait for a checkpoint."""
         return {name: spool.pages for name, spool in self._services.spools.items() if spool.staged and spool.pages}
 
     def pages(self, spool: str) -> int:
-        """How many pages wait in a spool."""
+        """Returns the number of pages in a spool."""
         known = self._services.spools.get(spool)
         return 0 if known is None else known.pages
 
     def fetch(self, spool: str, page: int) -> bytes:
-        """A page of a spool."""
+        """Returns a page of a spool."""
         return self._services.spools[spool].page(page)
 
     def release(self, spools: list[str]) -> None:
-        """Forgets spools that the driver has taken."""
+        """Removes spools that the driver has read."""
         for name in spools:
             self._services.spools.pop(name).clear()
 
     def close(self) -> EpochReport:
-        """Closes all operators; the first failure is the driver's to know."""
+        """Closes all operators; raises the first failure."""
         errors = [error for task in self.tasks for error in task.close()]
         if errors:
             raise errors[0]
@@ -178,7 +178,7 @@ class Slot:
         )
 
     def _first_pages(self, spools: dict[str, int]) -> dict[str, bytes]:
-        """The first page of each spool, unless it is large; a spool that has no other is empty then."""
+        """Returns the first page of each spool, unless it is large; clears spools with a single page."""
         found = {}
         for name, pages in spools.items():
             spool = self._services.spools[name]
@@ -204,24 +204,24 @@ class Slot:
     # --- epochs ---
 
     def enter(self, hello: Hello, outlet: Outlet) -> Inlet:
-        """Lets a transport feed a level of the epoch; what the level's tasks send goes to `outlet`. Raises Refused."""
+        """Admits a transport to a level of the epoch; the blocks that its tasks send go to `outlet`. May raise Refused."""
         self.fence.enter(hello)
         return LevelInlet(self, hello.level, outlet)
 
     def source_work(self, task: Task) -> SourceWork | None:
-        """What the source of a task has to do in this epoch; None for a task without one, or one that has ended."""
+        """Returns the work of a task's source in this epoch; None if it has no source or has finished."""
         if not isinstance(task.head, SourceHead) or task.finished:
             return None
         return self._source_work.get(task.vertex.vertex_id)
 
     def level_done(self, level: int, busy: float) -> None:
-        """A level has ended the epoch, in so many seconds of processing."""
+        """Records that a level has ended the epoch, and its processing time in seconds."""
         self._completed.add(level)
         self._busy[level] = busy
 
 
 class LevelInlet:
-    """The tasks of one level, in one epoch, as a transport feeds them."""
+    """Feeds the tasks of one level in one epoch."""
 
     def __init__(self, slot: Slot, level: int, outlet: Outlet) -> None:
         started = time.perf_counter()
@@ -232,22 +232,22 @@ class LevelInlet:
             vertex_id: {channel for group in task.vertex.inputs[task.subtask] for channel in group}
             for vertex_id, task in self._tasks.items()
         }
-        """By vertex, for those that have not ended the epoch."""
+        """The channels without a mark, by vertex; without vertices that have ended the epoch."""
         for task in self._tasks.values():
             task.outlet = outlet
             if work := slot.source_work(task):
-                # Before any block: a split that is known holds the watermark even if its records come last.
+                # Before any block: an assigned split holds the watermark back even if its records arrive last.
                 task.assign_splits(work)
         self._busy = time.perf_counter() - started
 
     def receive(self, vertex: int, input_index: int, channel: int, block: bytes | memoryview) -> None:
-        """Takes a block for a task of this level."""
+        """Passes a block to a task of this level."""
         started = time.perf_counter()
         self._tasks[vertex].receive(input_index, channel, block)
         self._busy += time.perf_counter() - started
 
     def mark(self, vertex: int, channel: int) -> None:
-        """A channel is done with the epoch; with the last one of a task, the task is."""
+        """Marks a channel as done with the epoch; with its last channel, a task ends the epoch."""
         unmarked = self._unmarked[vertex]
         unmarked.remove(channel)
         if not unmarked:
@@ -256,7 +256,7 @@ class LevelInlet:
             self._slot.level_done(self._level, self._busy)
 
     def mark_all(self) -> None:
-        """All channels of the level are done with the epoch; so are its sources, which have none."""
+        """Marks all channels of the level, and its sources, which have none, as done with the epoch."""
         for vertex in list(self._unmarked):
             self._end_epoch(vertex)
         self._slot.level_done(self._level, self._busy)
@@ -273,4 +273,4 @@ class LevelInlet:
 
 
 def _nowhere(*row: Any) -> None:
-    raise AssertionError("a block was emitted outside of an epoch")
+    raise AssertionError("a block was emitted outside an epoch")

@@ -1,4 +1,4 @@
-"""Task: one subtask of a vertex. Takes blocks from its channels, drives its chain of operators."""
+"""Task: one subtask of a vertex. Receives blocks from its channels, and drives its chain of operators."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from flintstream.runtime.time.valve import InputWatermarks
 
 
 class Task:
-    """A subtask: the chain's operators, the watermarks of its channels, the writers of its edges.
+    """A subtask: the operators of the chain, the watermarks of its channels, the writers of its edges.
 
-    All of it runs on the slot's processing thread. `outlet` takes the blocks that it sends.
+    It runs on the slot's processing thread. Blocks are sent through `outlet`.
     """
 
     def __init__(
@@ -103,7 +103,9 @@ class Task:
         groups = key_group_range(vertex.max_parallelism, vertex.parallelism, self.subtask)
         if self._job.state_backend == "hashmap":
             return HeapKeyedStateBackend(deployed.name, vertex.max_parallelism, self._services.clock, groups)
-        from flintstream.runtime.state.rocksdb.backend import RocksDBKeyedStateBackend  # Most slots need no database.
+        from flintstream.runtime.state.rocksdb.backend import (
+            RocksDBKeyedStateBackend,
+        )  # Only when needed: most slots use no database.
         from flintstream.runtime.state.rocksdb.options import RocksDBOptions
 
         options = RocksDBOptions.from_configuration(self._job.state_options)
@@ -114,7 +116,7 @@ class Task:
         )
 
     def _held_back(self) -> KeyGrouping | BroadcastFirst | None:
-        """In batch mode: what holds the input back to hand it over in another order."""
+        """Returns the buffer that reorders the input in batch mode; None if its order does not matter."""
         if self.head.keyed:
             return KeyGrouping(self.head)
         return BroadcastFirst(self.head) if isinstance(self.head, BroadcastProcessOperator) else None
@@ -158,7 +160,7 @@ class Task:
     # --- life ---
 
     def open(self) -> None:
-        """Opens writers and operators, last of the chain first, so that each can emit when it is opened."""
+        """Opens writers and operators, the last of the chain first, so that each can emit in `open`."""
         for edge, writer in zip(self.vertex.out_edges, self._writers):
             context = self.operators[edge.node_id].context
             try:
@@ -169,7 +171,7 @@ class Task:
             operator.open()
 
     def receive(self, input_index: int, channel: int, data: bytes | memoryview) -> None:
-        """Takes a block from a channel, or a part of one."""
+        """Receives a block from a channel, or a fragment of one."""
         block = self._assembler.add(channel, data)
         if block is None:
             return
@@ -198,7 +200,7 @@ class Task:
             process(batch.slice(start, len(batch.values)) if start else batch)
 
     def control(self, input_index: int, channel: int, element: Control) -> None:
-        """Takes a control element from a channel."""
+        """Processes a control element from a channel."""
         if isinstance(element, Watermark):
             self._advance(self._watermarks.advance(input_index, channel, element.timestamp))
         elif isinstance(element, Idleness):
@@ -207,18 +209,18 @@ class Task:
             self._end_channel(input_index, channel)
 
     def end_epoch(self) -> None:
-        """All blocks of this epoch have come: lets the operators round off, sends what is buffered."""
+        """Ends the epoch after its last block: notifies the operators, and flushes the writers."""
         if not self.finished:
             for operator in self.operators.values():
                 operator.end_epoch()
         for writer in self._writers:
             writer.flush()
         for sequence in self._sequences:
-            # Numbers count within an epoch, so that the channels of a receiver merge evenly in each.
+            # Sequence numbers restart with each epoch, so that the channels of a receiver merge evenly.
             sequence[:] = [0] * len(sequence)
 
     def close(self) -> list[BaseException]:
-        """Closes all operators, whatever happens; returns the exceptions of those that failed."""
+        """Closes all operators, even if some fail; returns their exceptions."""
         errors: list[BaseException] = []
         closers = [operator.close for operator in self.operators.values()] + [writer.close for writer in self._writers]
         states = (operator.context.keyed_state for operator in self.operators.values())
@@ -233,7 +235,7 @@ class Task:
     # --- checkpoints ---
 
     def snapshot(self, checkpoint_id: int, timestamp: int, savepoint: bool = False) -> dict[str, OperatorSnapshot]:
-        """The state of each operator, by operator id, as it is between two epochs; for a savepoint, all of it."""
+        """Takes a snapshot of each operator, by operator id; called between two epochs. A savepoint needs full snapshots."""
         taken = {}
         for node_id, operator in self.operators.items():
             operator.snapshot_state(checkpoint_id, timestamp)
@@ -248,29 +250,29 @@ class Task:
                 raise user_fault(error, context.name, self.subtask) from error
         return taken
 
-    def restore(self, left: Callable[[str, Collection[int]], list[list[OperatorSnapshot]]]) -> None:
-        """Takes over state of an earlier run; called before `open`.
+    def restore(self, stored: Callable[[str, Collection[int]], list[list[OperatorSnapshot]]]) -> None:
+        """Restores state; called before `open`.
 
-        `left` gives for an operator id and some key groups the chains of snapshots of all subtasks of that run.
+        `stored` returns the snapshot chains of all stored subtasks, for an operator id and key groups.
         """
         for operator in self.operators.values():
             context = operator.context
             groups = () if context.keyed_state is None else context.keyed_state.key_groups
-            chains = left(context.operator_id, groups)
+            chains = stored(context.operator_id, groups)
             if chains:
                 context.restored_timers = restore_snapshots(
                     chains, context.keyed_state, context.operator_state, self.subtask, self.vertex.parallelism
                 )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Tells every operator that a checkpoint is safe."""
+        """Notifies every operator that a checkpoint is complete."""
         for chain in self._chains.values():
             chain.completed(checkpoint_id)
         for operator in self.operators.values():
             operator.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Tells every operator that a checkpoint was given up."""
+        """Notifies every operator that a checkpoint was aborted."""
         for operator in self.operators.values():
             operator.notify_checkpoint_aborted(checkpoint_id)
 
@@ -278,12 +280,12 @@ class Task:
 
     @property
     def records_out(self) -> int:
-        """The records that the chain's last operators emitted to other tasks, and sinks took in."""
+        """Returns the number of records emitted to other tasks."""
         return sum(self._outputs[edge.node_id].records for edge in self.vertex.out_edges)
 
     @property
     def records_left(self) -> int:
-        """The records that sinks took in, whether they head the chain or are behind an operator of it."""
+        """Returns the number of records received by sinks, whether at the head of the chain or later in it."""
         deployed = self.vertex.operators
         sinks = {operator.node_id for operator in deployed if operator.is_sink}
         return (self.records_in if deployed[0].node_id in sinks else 0) + sum(
@@ -294,11 +296,11 @@ class Task:
         )
 
     def next_due(self) -> float | None:
-        """When an operator wants an epoch even without data."""
+        """Returns when an operator needs an epoch even without data."""
         return earliest(operator.next_due() for operator in self.operators.values())
 
     def late_records(self) -> dict[str, int]:
-        """How many records each operator has dropped because they came too late, where there are any."""
+        """Returns the number of late records dropped, by operator, without zeros."""
         counts = {
             operator.context.name: self.metrics[node_id].count_of(LATE_RECORDS)
             for node_id, operator in self.operators.items()
@@ -306,7 +308,7 @@ class Task:
         return {name: count for name, count in counts.items() if count}
 
     def assign_splits(self, work: SourceWork) -> None:
-        """Gives the source of this task the splits that it has got in this epoch."""
+        """Assigns the new splits of this epoch to the source."""
         splits = work.splits.get(self.subtask)
         if splits:
             head = self._source()
@@ -316,7 +318,7 @@ class Task:
                 raise user_fault(error, head.context.name, self.subtask) from error
 
     def read_source(self, work: SourceWork) -> None:
-        """Lets the source of this task emit what it may in this epoch; at its end, ends the task."""
+        """Lets the source emit records of this epoch; if it is exhausted, finishes the task."""
         head = self._source()
         if work.drain:
             self.finish_source()
@@ -338,24 +340,25 @@ class Task:
         return self.head
 
     def finish_source(self) -> None:
-        """The source of this task is exhausted: the last watermark, then the end."""
+        """Finishes a source: emits the maximum watermark, then the end of input."""
         self.head.output.emit_watermark(MAX_WATERMARK)
         self._finish()
 
     # --- channels ---
 
     def _advance(self, watermark: int | None) -> None:
-        """Passes on what a control element has moved: awake before the watermark and idle behind it, since nobody listens
-        to the watermarks of those who are idle."""
+        """Passes on a watermark and a change of idleness: active before the watermark and idle after it, since receivers
+        ignore the watermarks of idle channels.
+        """
         idle = self._watermarks.idle
         if not idle:
-            self._tell_idleness(False)
+            self._emit_idleness(False)
         if watermark is not None:
             self.head.process_watermark(watermark)
         if idle:
-            self._tell_idleness(True)
+            self._emit_idleness(True)
 
-    def _tell_idleness(self, idle: bool) -> None:
+    def _emit_idleness(self, idle: bool) -> None:
         if idle != self._was_idle:
             self._was_idle = idle
             self.head.process_idleness(idle)

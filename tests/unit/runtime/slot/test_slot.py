@@ -197,7 +197,7 @@ class TestFailures:
     def test_nothing_is_sent_outside_of_an_epoch(self, hosted):
         hosted.begin(splits=hosted.splits(), complete=True)
         hosted.enter(0).mark_all()
-        with pytest.raises(AssertionError, match="outside of an epoch"):
+        with pytest.raises(AssertionError, match="outside an epoch"):
             hosted.slot.tasks[0].outlet(0, 1, 0, 0, 0, b"")
 
     def test_a_function_that_cannot_be_closed(self):
