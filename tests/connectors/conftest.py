@@ -13,6 +13,7 @@ from .databases import Database
 from .kafka import KafkaServer
 from .mariadb import MariaDbServer
 from .postgres import PostgresServer
+from .rabbitmq import RabbitMqServer
 from .redis import RedisServer
 from .servers import Server
 
@@ -54,6 +55,12 @@ def kafka(pytestconfig: pytest.Config) -> Iterator[KafkaServer]:
 def redis_server(pytestconfig: pytest.Config) -> Iterator[RedisServer]:
     """A Redis server."""
     yield from running(RedisServer, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(pytestconfig: pytest.Config) -> Iterator[RabbitMqServer]:
+    """A RabbitMQ server."""
+    yield from running(RabbitMqServer, pytestconfig)
 
 
 @pytest.fixture

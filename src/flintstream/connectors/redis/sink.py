@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
+from flintstream.connectors.backoff import Backoff
 from flintstream.connectors.redis.commands import Command, CommandsOfRecords
 from flintstream.connectors.redis.connection import RedisError, connect, is_temporary, send
 from flintstream.connectors.redis.options import FlinkJedisPoolConfig
@@ -15,7 +15,6 @@ from flintstream.runtime.operators.base import Operator
 
 PIPELINE_COMMANDS = 5000
 """How many commands are in flight at most."""
-_FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0
 
 Written = list[tuple[Command, Any]]
 """Commands, each with the record that it comes from."""
@@ -61,7 +60,7 @@ class RedisSinkOperator(Operator):
         self._disconnect()
 
     def _write(self, written: Written) -> None:
-        deadline, wait = time.monotonic() + self._retry_seconds, _FIRST_WAIT
+        backoff = Backoff(self._retry_seconds)
         while True:
             try:
                 written, error = self._write_once(written)
@@ -74,10 +73,8 @@ class RedisSinkOperator(Operator):
             if error is None:
                 return
             self._disconnect()  # The server may have another address by now.
-            if time.monotonic() + wait > deadline:
+            if not backoff.wait():
                 raise self._fault(error, *written[0], waited=True) from error
-            time.sleep(wait)
-            wait = min(2 * wait, _LONGEST_WAIT)
 
     def _write_once(self, written: Written) -> tuple[Written, Exception | None]:
         """Sends all commands once: those to be sent again, and why."""

@@ -1,0 +1,1 @@
+"""RabbitMQ inside a slot: connections, and the operators of sink and source."""
