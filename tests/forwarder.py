@@ -8,10 +8,12 @@ from contextlib import suppress
 
 
 class Forwarder:
-    """Stands between the two sides, and keeps all that goes by."""
+    """Stands between the two sides, and keeps all that goes by. While `passing` is not set, only half of what comes does."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.seen = bytearray()
+        self.passing = threading.Event()
+        self.passing.set()
         self._target = target
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = self._listening.getsockname()
@@ -29,7 +31,10 @@ class Forwarder:
         with suppress(OSError), source:
             while data := source.recv(1 << 16):
                 self.seen += data
-                target.sendall(data)
+                half = len(data) if self.passing.is_set() else len(data) // 2
+                target.sendall(data[:half])
+                self.passing.wait(60)
+                target.sendall(data[half:])
             target.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:

@@ -92,7 +92,7 @@ class JobAttempt:
             self._spark,
             job.job_id,
             self._number,
-            [frozenset(vertex.id for vertex in level) for level in graph.levels],
+            [{vertex.id: vertex.name for vertex in level} for level in graph.levels],
             [1 + max(graph.slot(vertex.id, vertex.parallelism - 1) for vertex in level) for level in graph.levels],
             self.pool.access,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class EpochRunner(Transport):
     """The transport of one attempt of a job: the shuffles of Spark jobs.
 
-    `levels` holds for each level its vertices, and `widths` the number of slots that take part in it.
+    `levels` holds for each level the names of its vertices, and `widths` the number of slots that take part in it.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class EpochRunner(Transport):
         spark: SparkSession,
         job_id: str,
         attempt: int,
-        levels: Sequence[frozenset[int]],
+        levels: Sequence[Mapping[int, str]],
         widths: Sequence[int],
         slots: SlotAccess,
     ) -> None:

@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -42,6 +42,10 @@ class LevelFailed(RuntimeError):
     """The slot has refused the task or failed; the driver knows why."""
 
 
+class InputFailed(LevelFailed):
+    """The input of the task failed before its end."""
+
+
 @dataclass(frozen=True)
 class LevelTask:
     """The function of a level's `mapInArrow`. Small: it is shipped with each job."""
@@ -49,8 +53,8 @@ class LevelTask:
     job_id: str
     attempt: int
     level: int
-    vertices: frozenset[int]
-    """The vertices of this level; rows for others are passed on."""
+    vertices: Mapping[int, str]
+    """The vertices of this level, with their names; rows for others are passed on."""
     slots: SlotAccess
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -62,10 +66,18 @@ class LevelTask:
         epoch = int(context.getLocalProperty(EPOCH_PROPERTY))
         with self.slots.connect(slot) as connection:
             connection.send(Hello(self.job_id, self.attempt, epoch, self.level, slot))
-            _expect_done(connection.recv_bytes())
-            sender = _Sender(connection, batches, self.vertices)
-            sender.start()
-            yield from _rows(connection)
+            work = f"level {self.level} ({', '.join(self.vertices.values())}) of epoch {epoch}"
+            sender = _Sender(connection, batches, self.vertices, f"{work} in slot {slot}")
+            try:
+                _expect_done(connection.recv_bytes())
+                sender.start()
+                yield from _rows(connection)
+            except (LevelFailed, EOFError, OSError) as error:
+                if isinstance(sender.error, InputFailed):
+                    raise sender.error from sender.error.__cause__  # What the slot says is only its consequence.
+                if isinstance(error, LevelFailed):
+                    raise
+                raise LevelFailed(f"slot {slot} closed the connection while it processed {work}: {error!r}") from error
             sender.join()
             if sender.error is not None:
                 raise sender.error
@@ -103,23 +115,46 @@ def _end_quietly_when_idle() -> None:
 class _Sender(threading.Thread):
     """Sends the input while the main thread takes the output: sending all first would fill both sockets and stop."""
 
-    def __init__(self, connection: Connection, batches: Iterator[pa.RecordBatch], vertices: frozenset[int]) -> None:
+    def __init__(
+        self, connection: Connection, batches: Iterator[pa.RecordBatch], vertices: Mapping[int, str], work: str
+    ) -> None:
         super().__init__(name="sender", daemon=True)
         self._connection = connection
         self._batches = batches
         self._vertices = vertices
+        self._work = work
+        self._batch: pa.RecordBatch | None = None
+        """The last one with blocks."""
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
-            for batch in self._batches:
-                if batch.num_columns == 6:
+            for batch in self._input():
+                if batch.num_columns == 6 and batch.num_rows:
+                    self._batch = batch
                     self._send(batch)
             self._connection.send_bytes(END)
         except BaseException as error:
             self.error = error
+            if isinstance(error, InputFailed):
+                with suppress(OSError):
+                    self._connection.send_bytes(FAILED + str(error).encode(errors="replace"))
             # The slot is waiting for input: hanging up tells it that none will come.
             self._hang_up()
+
+    def _input(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._batches
+        except Exception as error:
+            raise InputFailed(f"the input of {self._work} failed: {error!r}; {self._last_block()}") from error
+
+    def _last_block(self) -> str:
+        if self._batch is None:
+            return "no block was received before"
+        _, vertex, input_index, channel, number = (column[-1].as_py() for column in self._batch.columns[:5])
+        name = self._vertices.get(vertex, "a later level")
+        place = f"input {input_index} of vertex {vertex} ({name})"
+        return f"the last block received was number {number} of channel {channel}, for {place}"
 
     def _hang_up(self) -> None:
         """Not a close: the main thread reads from this connection, and may have closed it."""

@@ -6,6 +6,7 @@ import queue
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pytest
 from flintstream.runtime.slot.handshake import ConnectionListener, Credentials, SlotAccess
 from flintstream.runtime.slot.protocol import DONE, END, FAILED, INPUT, OUTPUT, PASS_ON, ROW_HEADER, Hello
 from flintstream.spark import exchange
-from flintstream.spark.exchange import EPOCH_PROPERTY, LevelFailed, LevelTask, row_batch
+from flintstream.spark.exchange import EPOCH_PROPERTY, InputFailed, LevelFailed, LevelTask, row_batch
 from flintstream.spark.spool_frame import _ReadSlots
 
 JOB = "f" * 32
@@ -53,7 +54,7 @@ class FakeSlot:
     def serve(self, function: Callable[[Any], Any]) -> LevelTask:
         """The task that the function is to serve: of level 1, whose vertices are 3 and 4."""
         self._serve = function
-        return LevelTask(JOB, 2, 1, frozenset({3, 4}), self.access)
+        return LevelTask(JOB, 2, 1, {3: "count", 4: "sink"}, self.access)
 
     def close(self) -> None:
         self._listener.close()
@@ -87,7 +88,7 @@ def frames(connection: Any) -> Iterator[tuple[bytes, tuple[int, ...], bytes]]:
 
 
 def rows(*rows: tuple[int, int, int, int, int, bytes]) -> pa.RecordBatch:
-    return row_batch([list(column) for column in zip(*rows)])
+    return row_batch([list(column) for column in zip(*rows)] or [[]] * 6)
 
 
 def received(batches: Iterator[pa.RecordBatch]) -> list[tuple[Any, ...]]:
@@ -169,24 +170,58 @@ def test_why_a_slot_has_refused_it_or_failed(slot, welcomed):
         list(slot.serve(serve)(iter([rows((0, 3, 0, 5, 0, b"one"))])))
 
 
-def test_a_slot_that_dies(slot):
-    task = slot.serve(welcome)
-    with pytest.raises((EOFError, OSError)):
-        list(task(iter(())))
+@pytest.mark.parametrize("serve", [lambda connection: connection.recv(), welcome], ids=["refused", "welcomed"])
+def test_a_slot_that_dies(slot, serve):
+    told = r"slot 0 closed the connection while it processed level 1 \(count, sink\) of epoch 7"
+    with pytest.raises(LevelFailed, match=told):
+        list(slot.serve(serve)(iter(())))
 
 
-def test_when_its_input_fails_the_slot_learns_that_none_will_come(slot):
+def failing(*batches: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    yield from batches
+    raise ValueError("the shuffle is gone")
+
+
+@pytest.mark.parametrize(
+    ("batches", "last"),
+    [
+        ([], "no block was received before"),
+        (
+            [rows((0, 3, 0, 5, 0, b"one"), (0, 4, 1, 6, 2, b"two"))],
+            r"number 2 of channel 6, for input 1 of vertex 4 \(sink\)",
+        ),
+        (
+            [rows((0, 9, 0, 5, 0, b"later")), rows()],
+            r"number 0 of channel 5, for input 0 of vertex 9 \(a later level\)",
+        ),
+    ],
+    ids=["at once", "within this level", "before a later level"],
+)
+def test_when_its_input_fails_the_error_says_where_and_so_it_tells_the_slot(slot, batches, last):
     def serve(connection):
         welcome(connection)
-        return list(frames(connection))
+        while (frame := connection.recv_bytes())[:1] in (INPUT, PASS_ON):
+            pass
+        return frame
 
-    def failing() -> Iterator[pa.RecordBatch]:
-        yield rows((0, 3, 0, 5, 0, b"one"))
-        raise ValueError("the shuffle is gone")
+    told = r"the input of level 1 \(count, sink\) of epoch 7 in slot 0 failed: .*the shuffle is gone.*"
+    with pytest.raises(InputFailed, match=told + last) as caught:
+        list(slot.serve(serve)(failing(*batches)))
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert slot.said.get(timeout=LIMIT) == FAILED + str(caught.value).encode()
 
-    with pytest.raises((ValueError, EOFError, OSError)):
+
+def test_an_input_that_fails_counts_more_than_what_the_slot_says_of_it(slot):
+    def serve(connection):
+        welcome(connection)
+        with pytest.raises((EOFError, OSError)):
+            while True:
+                connection.recv_bytes()
+        with suppress(OSError):
+            connection.send_bytes(FAILED + b"the Spark task went away")
+
+    with pytest.raises(InputFailed, match="the shuffle is gone"):
         list(slot.serve(serve)(failing()))
-    assert isinstance(slot.said.get(timeout=LIMIT), (EOFError, OSError)), "not an end of the epoch"
 
 
 @pytest.fixture
@@ -200,7 +235,7 @@ def stopped(tmp_path):
 
 def test_a_task_of_a_level_waits_as_long_as_it_is_told(stopped):
     with pytest.raises(TimeoutError, match=r"stopped did not answer within 0\.2 s"):
-        list(LevelTask(JOB, 0, 0, frozenset(), stopped)(iter(())))
+        list(LevelTask(JOB, 0, 0, {}, stopped)(iter(())))
 
 
 def test_a_task_that_reads_a_spool_waits_as_long_as_it_is_told(stopped):

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import random
 import socket
-import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from multiprocessing.connection import answer_challenge, deliver_challenge
 
-from flintstream.runtime.slot.connections import Address, JobConnection, connection_over
+from flintstream.runtime.slot.connections import Address, JobConnection, connection_over, limit
 from flintstream.runtime.slot.reception import GREETING_SECONDS, MOST_WAITING, Reception
 
 CONNECT_SECONDS = 30.0
 _BACKLOG = 128
 _TRIES = 5
 _PAUSE_SECONDS = 0.1
-_TIMEVAL = struct.Struct("ll")
+_BOTH_WAYS = (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO)
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,8 @@ def connect(address: Address, credentials: Credentials, seconds: float = CONNECT
 
 def _connect_once(address: Address, credentials: Credentials, seconds: float) -> JobConnection:
     with socket.socket(_family(address), socket.SOCK_STREAM) as peer:
-        _limit(peer, seconds)
+        peer.settimeout(None)  # Whatever the program has passed to socket.setdefaulttimeout().
+        limit(peer, seconds, *_BOTH_WAYS)
         peer.connect(address)
         connection = connection_over(peer)
         try:
@@ -73,7 +73,7 @@ def _connect_once(address: Address, credentials: Credentials, seconds: float) ->
                 connection = client_tls(connection, credentials.certificate)
             answer_challenge(connection, credentials.authkey)
             deliver_challenge(connection, credentials.authkey)
-            _limit(peer, 0.0)
+            limit(peer, 0.0, *_BOTH_WAYS)
         except BaseException:
             connection.close()
             raise
@@ -145,14 +145,6 @@ class ConnectionListener:
     def _let_in(self, peer: socket.socket, connection: JobConnection) -> None:
         peer.close()
         self._take(connection)
-
-
-def _limit(peer: socket.socket, seconds: float) -> None:
-    """How long connecting, sending and receiving may take; 0 for no limit. Not a time-out of Python's, which would make the
-    descriptor a non-blocking one."""
-    value = _TIMEVAL.pack(int(seconds), int(seconds % 1 * 1_000_000))
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
 
 
 def _family(address: Address) -> socket.AddressFamily:

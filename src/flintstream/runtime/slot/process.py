@@ -15,6 +15,7 @@ import shutil
 import socket
 import sys
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +28,7 @@ from flintstream.runtime.detach import set_object_reuse
 from flintstream.runtime.faults import Fault, UserCodeError, engine_fault
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.slot.activity import ActivityMonitor
-from flintstream.runtime.slot.connections import Address, JobConnection, notice_silence, received
+from flintstream.runtime.slot.connections import Address, JobConnection, limit, notice_silence, received
 from flintstream.runtime.slot.fence import EnteredTwice, Refused
 from flintstream.runtime.slot.garbage import GarbageCollection
 from flintstream.runtime.slot.handshake import ConnectionListener, Credentials, connect
@@ -68,6 +69,7 @@ POLL_SECONDS = 0.05
 """How often a source that cannot tell when it has data is asked while the job is idle."""
 _GRACE_SECONDS = 10.0
 _HELLO_SECONDS = 60.0
+_STEP_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,20 @@ class SlotSpec:
     connect_seconds: float = 300.0
     """For the driver to answer the slot's first call: one that is stopped for a while, by Control-Z say, loses no slot."""
     heartbeat_timeout: float = 600.0
-    """A slot that has heard nothing of a driver on another machine for so long ends."""
+    """A slot that has heard nothing of a driver on another machine for so long ends; so does a level whose Spark task stops
+    in the middle of a frame for so long."""
 
 
 class TaskConnectionLost(BaseException):
     """The Spark task on the other side has gone. Not an Exception: no user code may catch it."""
+
+
+class InputFailed(Exception):
+    """A Spark task says that its input failed."""
+
+
+class TaskStopped(TaskConnectionLost):
+    """The Spark task on the other side is alive, but has stopped sending or receiving."""
 
 
 class SlotProcess:
@@ -107,6 +118,8 @@ class SlotProcess:
         self._inlets: dict[JobConnection, Inlet] = {}
         """The levels that are being processed, each for the Spark task at the other end of a connection."""
         self._readable: list[JobConnection] = []
+        self._in_mid_frame: dict[JobConnection, float] = {}
+        """The connections with an incomplete frame, and for how many seconds nothing of it has arrived."""
         self._woken, self._waker = socket.socketpair()
         self._waker.setblocking(False)
         self._selector = selectors.DefaultSelector()
@@ -118,9 +131,9 @@ class SlotProcess:
         """Takes in a Spark task; the processing thread serves it when its turn comes."""
         try:
             # Nobody else waits for a task that says nothing: this thread is its own.
-            if not connection.poll(_HELLO_SECONDS):
-                raise TimeoutError(f"a Spark task has not said within {_HELLO_SECONDS:g} s what it wants")
+            limit(connection, _HELLO_SECONDS, socket.SO_RCVTIMEO)
             hello = connection.recv()
+            limit(connection, self._spec.heartbeat_timeout, socket.SO_SNDTIMEO)
         except (EOFError, OSError):
             connection.close()  # Spark knows, and tells the driver.
         else:
@@ -220,14 +233,29 @@ class SlotProcess:
     def _wait(self) -> None:
         """Waits for something to do."""
         pollable = [] if self._inlets else self._slot.pollable
-        ready = self._selector.select(POLL_SECONDS if pollable else None)
-        if not ready:
+        started = time.monotonic()
+        ready = self._selector.select(POLL_SECONDS if pollable else _STEP_SECONDS if self._in_mid_frame else None)
+        if pollable and not ready:
             self._poll(pollable)
         for key, _ in ready:
             if key.data is None:
                 self._woken.recv(4096)
             else:
                 self._readable.append(key.data)
+        if self._in_mid_frame:
+            # At most a step: the time for which this process itself was stopped does not count.
+            self._count_silence(min(time.monotonic() - started, _STEP_SECONDS))
+
+    def _count_silence(self, seconds: float) -> None:
+        """Fails the level of a Spark task that stopped too long ago in the middle of a frame."""
+        most = self._spec.heartbeat_timeout
+        for connection in self._in_mid_frame.keys() - set(self._readable):
+            self._in_mid_frame[connection] += seconds
+            if self._in_mid_frame[connection] > most:
+                self._give_up(
+                    connection, TaskStopped(f"stopped in the middle of a block: nothing arrived for {most:g} s")
+                )
+                return  # All connections are closed now.
 
     def _poll(self, sources: list[SourceHead]) -> None:
         self._activity.begin(ASKING_SOURCES)
@@ -303,41 +331,49 @@ class SlotProcess:
                 self._activity.begin(f"processing epoch {hello.epoch}")
             self._inlets[connection] = inlet
             self._selector.register(connection, selectors.EVENT_READ, connection)
-            connection.send_bytes(DONE)  # Welcome: the hello is accepted.
+            _send(connection, DONE)  # Welcome: the hello is accepted.
         except (Exception, TaskConnectionLost) as error:
             self._give_up(connection, error)
 
     def _go_on(self, connection: JobConnection) -> None:
         """Takes what has come from a Spark task that feeds a level."""
+        inlet = self._inlets[connection]
         try:
-            more = self._take_frame(connection, self._inlets[connection])
-            while more and connection.buffered:
-                more = self._take_frame(connection, self._inlets[connection])
-            if not more:
-                connection.send_bytes(DONE)
-                self._hang_up(connection)
+            while (frame := connection.next_frame()) is not None:
+                if not self._take_frame(frame, connection, inlet):
+                    _send(connection, DONE)
+                    self._hang_up(connection)
+                    return
+                if not connection.buffered:
+                    break
+            if connection.in_mid_frame:
+                self._in_mid_frame[connection] = 0.0
+            elif self._in_mid_frame:
+                self._in_mid_frame.pop(connection, None)
         except (Exception, TaskConnectionLost) as error:
             self._give_up(connection, error)
 
-    def _take_frame(self, connection: JobConnection, inlet: Inlet) -> bool:
-        """Takes the next frame; false if it was the last one."""
-        frame = connection.recv_bytes()
+    def _take_frame(self, frame: bytearray, connection: JobConnection, inlet: Inlet) -> bool:
+        """Takes a frame; false if it was the last one."""
         kind = frame[:1]
         if kind == INPUT:
             _, _, vertex, input_index, channel, _ = ROW_HEADER.unpack_from(frame)
             inlet.receive(vertex, input_index, channel, memoryview(frame)[ROW_HEADER.size :])
         elif kind == PASS_ON:
-            _send(connection, OUTPUT + frame[1:])
+            frame[:1] = OUTPUT
+            _send(connection, frame)
         elif kind == END:
             inlet.mark_all()
             return False
+        elif kind == FAILED:
+            raise InputFailed(frame[1:].decode(errors="replace"))
         return True
 
     def _give_spool(self, spool: str, connection: JobConnection) -> None:
         """Streams the pages of a spool to a Spark task; they stay, so that it may come again."""
         for page in range(self._slot.pages(spool)):
-            connection.send_bytes(OUTPUT + self._slot.fetch(spool, page))
-        connection.send_bytes(DONE)
+            _send(connection, OUTPUT + self._slot.fetch(spool, page))
+        _send(connection, DONE)
         self._hang_up(connection)
 
     def _give_up(self, connection: JobConnection, error: BaseException) -> None:
@@ -348,6 +384,12 @@ class SlotProcess:
             answer = str(error)
         elif isinstance(error, UserCodeError):
             fault, answer = error.fault, error.fault.summary
+        elif isinstance(error, InputFailed):
+            answer = str(error)
+            fault = Fault(None, None, None, answer, answer)
+        elif isinstance(error, TaskStopped):
+            answer = f"the Spark task of epoch {self._slot.fence.epoch} {error} (heartbeat.timeout)"
+            fault = Fault(None, None, None, answer, answer)
         elif isinstance(error, EOFError | OSError | TaskConnectionLost):
             answer = f"the Spark task of epoch {self._slot.fence.epoch} went away"
             fault = Fault(None, None, None, repr(error), answer)
@@ -355,10 +397,11 @@ class SlotProcess:
             fault, answer = engine_fault(error), repr(error)
         if fault is not None:
             self._slot.fail(fault)
-        try:
-            connection.send_bytes(FAILED + answer.encode())
-        except OSError:
-            pass  # Gone.
+        if not isinstance(error, TaskStopped):
+            try:
+                connection.send_bytes(FAILED + answer.encode())
+            except OSError:
+                pass  # Gone.
         self._hang_up(connection)
         # What has failed in one level is not to be processed further in another.
         for other in list(self._inlets) if fault is not None else ():
@@ -368,6 +411,7 @@ class SlotProcess:
         if self._inlets.pop(connection, None) is not None:
             self._selector.unregister(connection)
             self._readable = [each for each in self._readable if each is not connection]
+            self._in_mid_frame.pop(connection, None)
         connection.close()
 
 
@@ -377,9 +421,11 @@ def _send_row(
     _send(connection, ROW_HEADER.pack(OUTPUT, slot, vertex, input_index, channel, number) + block)
 
 
-def _send(connection: Connection, frame: bytes) -> None:
+def _send(connection: Connection, frame: bytes | bytearray) -> None:
     try:
         connection.send_bytes(frame)
+    except BlockingIOError as error:
+        raise TaskStopped("stopped reading the output of its level") from error
     except OSError as error:
         raise TaskConnectionLost(str(error)) from error
 

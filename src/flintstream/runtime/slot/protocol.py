@@ -22,7 +22,7 @@ OUTPUT = b"O"
 DONE = b"D"
 """Slot to task: the level is done."""
 FAILED = b"F"
-"""Slot to task: the level has failed, followed by the reason."""
+"""Slot to task: the level has failed. Task to slot: its input has failed. Followed by the reason."""
 
 ROW_HEADER = struct.Struct("<ciiiii")
 """Kind, slot, vertex, input, channel, sequence number. Both INPUT and OUTPUT frames carry it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import socket
 import ssl
 import tempfile
 import threading
@@ -30,6 +31,8 @@ class TlsConnection(JobConnection):
         self._session = context.wrap_bio(self._received, self._to_send, server_side)
         self._session_lock = threading.Lock()
         self._sending = threading.Lock()
+        self._in_mid_record = False
+        """Whether the last bytes received are an incomplete record, which cannot be decrypted yet."""
         try:
             self._shake_hands()
         except BaseException:
@@ -42,6 +45,11 @@ class TlsConnection(JobConnection):
         """Returns whether received bytes have not been read yet: polling the socket would not find them."""
         with self._session_lock:
             return self._session.pending() > 0 or self._received.pending > 0
+
+    @property
+    def in_mid_frame(self) -> bool:
+        """Whether `next_frame` has received part of a frame or of its first record, and is missing the rest."""
+        return super().in_mid_frame or self._in_mid_record
 
     def _poll(self, timeout: float | None) -> bool:
         return self.buffered or super()._poll(timeout)  # type: ignore[misc]
@@ -59,6 +67,7 @@ class TlsConnection(JobConnection):
                 raise
             else:
                 self._flush()
+                self._in_mid_record = self._received.pending > 0
                 return
 
     def _flush(self) -> None:
@@ -67,10 +76,20 @@ class TlsConnection(JobConnection):
 
     def _receive(self) -> bool:
         """Waits for bytes of the other side; returns False at the end."""
-        data = os.read(self.fileno(), _CHUNK)
+        return self._feed(os.read(self.fileno(), _CHUNK))
+
+    def _feed(self, data: bytes) -> bool:
         with self._session_lock:
             self._received.write(data)
+            self._in_mid_record |= bool(data)
         return bool(data)
+
+    def _decrypted(self, *size_and_buffer: Any) -> Any:
+        """Returns what the session reads; raises SSLWantReadError as long as a record is incomplete."""
+        with self._session_lock:
+            read = self._session.read(*size_and_buffer)
+            self._in_mid_record = self._received.pending > 0
+        return read
 
     def _send(self, buf: Any, write: Any = None) -> None:
         data = memoryview(buf)
@@ -98,13 +117,25 @@ class TlsConnection(JobConnection):
         """Returns some bytes; empty at the end."""
         while True:
             try:
-                with self._session_lock:
-                    return self._session.read(size)
+                return bytes(self._decrypted(size))
             except ssl.SSLWantReadError:
                 if not self._receive():
                     return b""
             except ssl.SSLZeroReturnError:
                 return b""
+
+    def _take_into(self, buffer: memoryview) -> int | None:
+        while True:
+            try:
+                return int(self._decrypted(len(buffer), buffer))
+            except ssl.SSLWantReadError:
+                try:
+                    if not self._feed(self._receiving.recv(_CHUNK, socket.MSG_DONTWAIT)):
+                        return 0
+                except BlockingIOError:
+                    return None
+            except ssl.SSLZeroReturnError:
+                return 0
 
 
 def server_tls(connection: Connection, certificate: str, private_key: str) -> TlsConnection:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from flintstream.runtime.slot import handshake
-from flintstream.runtime.slot.connections import Address, hang_up, keep_alive
+from flintstream.runtime.slot.connections import Address, hang_up, keep_alive, limit, notice_silence
 from flintstream.runtime.slot.handshake import ConnectionListener, Credentials, connect
 
 LONG = 30.0
@@ -224,6 +224,20 @@ def test_hanging_up_ends_the_waiting_of_another_thread(listen):
     hang_up(connection)
     assert ended.wait(LONG)
     hang_up(connection)
+
+
+def test_the_default_timeout_of_a_program_is_not_that_of_its_connections(listen):
+    """Python makes the descriptors of sockets with a timeout non-blocking."""
+    listening = listen()
+    socket.setdefaulttimeout(0.5)
+    try:
+        with connect(listening.address, CREDENTIALS) as near, listening.taken.get(timeout=LONG) as far:
+            notice_silence(near)
+            limit(far, LONG, socket.SO_SNDTIMEO)
+            assert far.next_frame() is None
+            assert os.get_blocking(near.fileno()) and os.get_blocking(far.fileno())
+    finally:
+        socket.setdefaulttimeout(None)
 
 
 def test_a_machine_that_is_silent_for_less_than_a_minute_is_not_given_up():

@@ -3,8 +3,10 @@ later levels it passes on."""
 
 from __future__ import annotations
 
+import os
 import queue
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -34,11 +36,13 @@ def pair() -> tuple[JobConnection, JobConnection]:
 class Running:
     """A slot whose processing thread is one of the test's."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, heartbeat_timeout: float = 600.0) -> None:
         self.told: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._connections: list[JobConnection] = []
         control: Any = SimpleNamespace(send=self.told.put)
-        spec = SlotSpec(0, JOB, 0, f"{directory}/driver", Credentials(b"a key"), None)
+        spec = SlotSpec(
+            0, JOB, 0, f"{directory}/driver", Credentials(b"a key"), None, heartbeat_timeout=heartbeat_timeout
+        )
         made: queue.SimpleQueue[SlotProcess] = queue.SimpleQueue()
 
         def run() -> None:
@@ -78,6 +82,15 @@ class Running:
 @pytest.fixture
 def running(tmp_path) -> Iterator[Running]:
     running = Running(str(tmp_path))
+    running.call(1, BeginEpoch(1, {}))
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def impatient(tmp_path) -> Iterator[Running]:
+    """One that gives up at once whoever stops."""
+    running = Running(str(tmp_path), heartbeat_timeout=0.05)
     running.call(1, BeginEpoch(1, {}))
     yield running
     running.close()
@@ -124,6 +137,63 @@ def test_frames_that_come_together_over_tls_are_all_taken(running):
             assert [received(connection) for _ in range(101)] == [*(row(OUTPUT, number) for number in range(100)), DONE]
     finally:
         listener.close()
+
+
+def test_a_task_that_stops_within_a_frame_keeps_nobody_waiting(running):
+    first, second = entered(running, 0), entered(running, 1)
+    frame = row(PASS_ON, 0, bytes(1000))
+    sent = struct.pack("!i", len(frame)) + frame
+    for begin, end in ((0, 1), (1, 4), (4, 5), (5, 500)):
+        os.write(first.fileno(), sent[begin:end])
+        second.send_bytes(row(PASS_ON, begin))
+        assert received(second) == row(OUTPUT, begin)
+    os.write(first.fileno(), sent[500:])
+    assert received(first) == OUTPUT + frame[1:]
+    for connection in (first, second):
+        connection.send_bytes(END)
+        assert received(connection) == DONE
+
+
+def test_a_task_that_stops_within_a_frame_for_too_long_fails_the_job(impatient):
+    first, second = entered(impatient, 0), entered(impatient, 1)
+    os.write(first.fileno(), struct.pack("!i", 100) + b"a part")
+    told = impatient.told.get(timeout=LIMIT)
+    assert isinstance(told, SlotFailed)
+    assert told.fault.summary == (
+        "the Spark task of epoch 1 stopped in the middle of a block: nothing arrived for 0.05 s (heartbeat.timeout)"
+    )
+    for connection in (first, second):
+        with pytest.raises((EOFError, OSError)):
+            received(connection)
+    assert impatient.call(2, ListStaged()) == {}
+
+
+def test_a_task_that_takes_nothing_for_too_long_fails_the_job(impatient):
+    connection = entered(impatient, 0)
+    with suppress(OSError):
+        for number in range(100):
+            connection.send_bytes(row(PASS_ON, number, bytes(1 << 20)))
+    told = impatient.told.get(timeout=LIMIT)
+    assert isinstance(told, SlotFailed)
+    assert told.fault.summary == "the Spark task of epoch 1 stopped reading the output of its level (heartbeat.timeout)"
+    assert impatient.call(2, ListStaged()) == {}
+
+
+def test_a_task_between_two_frames_may_take_its_time(impatient):
+    first, second = entered(impatient, 0), entered(impatient, 1)
+    first.send_bytes(row(PASS_ON, 0))
+    assert received(first) == row(OUTPUT, 0)
+    os.write(second.fileno(), struct.pack("!i", 100) + b"a part")
+    assert "stopped in the middle of a block" in impatient.told.get(timeout=LIMIT).fault.summary, (
+        "the other, in the meantime"
+    )
+
+
+def test_a_task_whose_input_fails_says_why(running):
+    connection = entered(running, 0)
+    connection.send_bytes(FAILED + b"the shuffle is gone")
+    assert received(connection) == FAILED + b"the shuffle is gone"
+    assert running.told.get(timeout=LIMIT).fault.summary == "the shuffle is gone"
 
 
 def test_calls_of_the_driver_wait_until_no_level_is_open_but_it_may_look(running):

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 import pytest
 from tests.forwarder import Forwarder
 
-from flintstream.runtime.slot.connections import received
+from flintstream.runtime.slot.connections import JobConnection, received
 from flintstream.runtime.slot.handshake import ConnectionListener, Credentials, connect
 from flintstream.runtime.slot.tls import TlsConnection
 from flintstream.spark.encryption import new_credentials
@@ -127,6 +127,41 @@ def test_a_message_that_came_with_another_is_found_by_a_look_too(pair):
     assert far.poll(LONG) and far.recv_bytes() == b"first"
     assert far.poll(LONG) and far.recv_bytes() == b"second"
     assert not far.poll()
+
+
+def test_a_frame_of_which_half_has_come_is_not_waited_for(pair, listening):
+    near, far = pair
+    assert far.next_frame() is None and not far.in_mid_frame
+    for size in (10, 100_000):
+        frame = os.urandom(size)
+        listening.forwarder.passing.clear()
+        near.send_bytes(frame)
+        assert wait([far], LONG)
+        assert far.next_frame() is None and far.in_mid_frame
+        listening.forwarder.passing.set()
+        assert frame_of(far) == frame
+        assert not far.in_mid_frame
+
+
+def frame_of(connection: JobConnection) -> bytes:
+    while (frame := connection.next_frame()) is None:
+        assert wait([connection], LONG)
+    return frame
+
+
+def test_the_end_is_noticed_between_two_frames_and_within_one(pair, listening):
+    near, far = pair
+    near.send_bytes(b"one")
+    assert frame_of(far) == b"one"
+    listening.forwarder.passing.clear()
+    near.send_bytes(b"two")
+    assert wait([far], LONG) and far.next_frame() is None
+    near.close()
+    listening.forwarder.close()
+    listening.forwarder.passing.set()
+    assert frame_of(far) == b"two"
+    with pytest.raises(EOFError):
+        frame_of(far)
 
 
 def test_a_peer_that_hangs_up_is_noticed(pair):
