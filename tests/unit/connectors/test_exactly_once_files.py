@@ -248,7 +248,10 @@ def test_an_old_checkpoint_whose_file_was_completed_later_is_refused(tmp_path: P
         harness.notify_checkpoint_complete(2)
     again = OneInputOperatorHarness(sink)
     again.restore(old)
-    with pytest.raises(UserCodeError, match="the checkpoint knows 2 bytes of this file, and it is not there"), again:
+    with (
+        pytest.raises(UserCodeError, match="the checkpoint contains 2 bytes of this file, which does not exist"),
+        again,
+    ):
         pass
 
 

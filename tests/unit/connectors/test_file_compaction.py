@@ -369,7 +369,7 @@ def test_a_thread_that_has_made_a_file_asks_for_an_epoch_and_a_checkpoint_does_n
         assert lines(tmp_path) == ["1", "2"]
     again = single(row_sink(tmp_path, of_size(4), compactor=Waiting()), kept)
     with (
-        pytest.raises(UserCodeError, match="the file was to be compacted, and it is not there.*an old checkpoint"),
+        pytest.raises(UserCodeError, match="the file to compact does not exist.*an old checkpoint"),
         again,
     ):
         again.end_input()
@@ -531,7 +531,7 @@ def test_a_sink_without_compaction_refuses_files_that_were_to_be_compacted(tmp_p
         writer, _ = subtask.checkpoint(1)
     plain = OneInputOperatorHarness(row_builder(tmp_path).build())
     plain.restore(writer)
-    with pytest.raises(UserCodeError, match=r"does not compact any more: call disable_compact\(\)"), plain:
+    with pytest.raises(UserCodeError, match=r"compaction is not configured any more: call disable_compact\(\)"), plain:
         pass
 
 

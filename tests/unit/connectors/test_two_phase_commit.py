@@ -351,7 +351,7 @@ class TestTimeouts:
             harness.snapshot(1)
             harness.set_processing_time(now)
             harness.notify_checkpoint_complete(1)
-            assert ("close to its time-out of 10000 ms" in caplog.text) is warned
+            assert ("close to its timeout of 10000 ms" in caplog.text) is warned
 
     def test_bad_settings(self) -> None:
         with pytest.raises(ValueError, match="set_transaction_timeout"):

@@ -1,8 +1,8 @@
-"""Files on their way through compaction: small ones that wait, and large ones that are made of them.
+"""Files in compaction: small part files, and the larger files made of them.
 
-A part file that is complete stays hidden. Those of a bucket become one file, hidden too, which waits for a checkpoint. Only
-when that is complete the large file gets its name, and the small ones are removed: until then a job that fails finds them
-again.
+A finished part file stays hidden. Those of a bucket are compacted into one file, hidden too, which is pending for a
+checkpoint. Only when that is complete the compacted file gets its name, and the parts are removed: until then a restore
+needs them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["CompactedFile", "CompactedFiles", "directory_of"]
 
 
 class CompactedFile(NamedTuple):
-    """A file that waits for its checkpoint, and the hidden ones that it replaces; the form in which it is stored."""
+    """A compacted file, pending for its checkpoint, and the hidden parts that it replaces, as it is stored."""
 
     file: PendingFile
     parts: tuple[str, ...] = ()
 
     def commit(self) -> None:
-        """Gives the file its name; does no harm twice."""
+        """Gives the file its name, and removes its parts; idempotent."""
         publish(self.file)
         for part in self.parts:
             remove(part)
@@ -42,8 +42,8 @@ class _Compaction(NamedTuple):
 class CompactedFiles:
     """The files of some buckets.
 
-    :param strategy: when they are compacted; None for at once, and each for itself.
-    :param on_compacted: called when a file has been made, on any thread.
+    :param strategy: when files are compacted; None to rename each at once.
+    :param on_compacted: called when a compaction is done, on any thread.
     """
 
     strategy: FileCompactStrategy | None
@@ -51,18 +51,18 @@ class CompactedFiles:
     write_records: WriteRecords
     on_compacted: Callable[[], None]
     checkpoints: int = 0
-    """How many were taken since all files were compacted."""
+    """The number of checkpoints since all files were compacted."""
     _waiting: dict[str, list[PendingFile]] = field(default_factory=dict)
-    """By bucket."""
+    """The files to compact, by bucket."""
     _running: list[_Compaction] = field(default_factory=list)
     _compacted: list[CompactedFile] = field(default_factory=list)
-    """Wait for no checkpoint yet."""
+    """Compacted files that no checkpoint contains yet."""
     _threads: ThreadPoolExecutor | None = None
 
-    # --- files come ---
+    # --- compaction ---
 
     def add(self, files: Iterable[PendingFile]) -> None:
-        """Takes complete files; compacts those of a bucket that are large enough together."""
+        """Adds finished files; compacts those of a bucket once they are large enough together."""
         for file in files:
             bucket = directory_of(file)
             waiting = self._waiting.setdefault(bucket, [])
@@ -71,19 +71,19 @@ class CompactedFiles:
                 self.compact(self._waiting.pop(bucket))
 
     def end_epoch(self) -> None:
-        """Compacts all files if enough checkpoints were taken. What has failed meanwhile is raised."""
+        """Compacts all files if enough checkpoints were taken; raises the failure of an earlier compaction."""
         self._take_results(wait=False)
         if self._counts_checkpoints and self.checkpoints >= self._most_checkpoints:
             self.checkpoints = 0
             self._compact_all()
 
     def finish(self) -> None:
-        """No more files come: compacts all of them, now."""
+        """Compacts all files at the end of the input, and waits for it."""
         self._compact_all()
         self._take_results(wait=True)
 
     def compact(self, parts: list[PendingFile]) -> None:
-        """Makes one file of them, on another thread."""
+        """Compacts files into one, on another thread."""
         if self.strategy is None:
             self._compacted += [_renamed(part) for part in parts]
         elif len(parts) == 1 and self.compactor.keeps_single_files:
@@ -96,7 +96,7 @@ class CompactedFiles:
             self._running.append(_Compaction(parts, result))
 
     def close(self) -> None:
-        """Ends what runs; files that no checkpoint knows are removed."""
+        """Ends running compactions, and removes compacted files that no checkpoint contains."""
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
         done = [each.result for each in self._running if not each.result.cancelled()]
@@ -108,7 +108,7 @@ class CompactedFiles:
     # --- checkpoints ---
 
     def prepare(self) -> list[CompactedFile]:
-        """A checkpoint is taken: what has been made waits for it."""
+        """Returns the compacted files, which are pending for the checkpoint that is taken now."""
         self._take_results(wait=False)
         self.checkpoints += 1
         made, self._compacted = self._compacted, []
@@ -116,18 +116,18 @@ class CompactedFiles:
 
     @property
     def wants_checkpoints(self) -> bool:
-        """Whether files wait until enough checkpoints were taken."""
+        """Returns whether files wait until enough checkpoints were taken."""
         return self._counts_checkpoints and bool(self._waiting)
 
     def waiting(self) -> list[PendingFile]:
-        """The files that are to be compacted."""
+        """Returns the files to compact."""
         return [file for files in self._waiting.values() for file in files]
 
     def running(self) -> list[list[PendingFile]]:
-        """The files of which one is being made."""
+        """Returns the files of running compactions."""
         return [each.parts for each in self._running]
 
-    # --- parts ---
+    # --- helpers ---
 
     @property
     def _most_checkpoints(self) -> int:
@@ -158,8 +158,8 @@ class CompactedFiles:
         for source in sources:
             if not exists(source):
                 raise FileNotFoundError(
-                    f"{source}: the file was to be compacted, and it is not there. Either it was removed, or the job "
-                    "goes on from an old checkpoint, and the file was compacted after it"
+                    f"{source}: the file to compact does not exist. Either it was removed, or the job was "
+                    "restored from an old checkpoint, and the file was compacted after it"
                 )
         path = _compacted_path(parts[0].path)
         hidden = hidden_path(path)
@@ -177,7 +177,7 @@ class CompactedFiles:
 
 
 def directory_of(file: PendingFile) -> str:
-    """The directory of a file: its bucket."""
+    """Returns the directory of a file, which is its bucket."""
     return file.path.rpartition("/")[0]
 
 

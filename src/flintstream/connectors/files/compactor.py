@@ -1,4 +1,4 @@
-"""The operators of a file sink with compaction: one writes part files and hands them over, the other compacts them."""
+"""The operators of a file sink with compaction: one writes part files, the other compacts them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _CHECKPOINTS = ListDescriptor("checkpoints-since-compaction")
 
 
 def owner_of(directory: str, subtasks: int) -> int:
-    """Which subtask compacts the files of a directory."""
+    """Returns the subtask that compacts the files of a directory."""
     return zlib.crc32(directory.encode()) % subtasks
 
 
 class CompactedFileSinkOperator(FileSinkOperator):
-    """Writes part files in a slot, and hands those that are complete over in the next epoch.
+    """Writes part files, and passes finished ones to the compactor in the next epoch.
 
-    Until then they are its own, and part of its state. Where compaction is disabled that goes only for what was restored.
+    Until then they belong to its state. If compaction is disabled, it passes on restored files only.
     """
 
     takes_results = True
@@ -67,11 +67,11 @@ class CompactedFileSinkOperator(FileSinkOperator):
 
 
 class FileCompactorOperator(FilesOperator[CompactedFile]):
-    """Compacts part files in a slot. A subtask has some of the buckets, and of these the files of all writers."""
+    """Compacts part files. A subtask owns some of the buckets, with the files of all writers."""
 
-    takes_results = False  # Files come in, not records.
+    takes_results = False  # It receives files, not records.
     committables = ListDescriptor("compacted-files")
-    # All subtasks get all files, and each takes those of its buckets, whatever the parallelism was.
+    # All subtasks restore all files, and each keeps those of its buckets, at any parallelism.
     shared = True
     _files: CompactedFiles
 
@@ -99,7 +99,7 @@ class FileCompactorOperator(FilesOperator[CompactedFile]):
         self._guarded(self._files.add, batch.values)
 
     def process_watermark(self, timestamp: int) -> None:
-        """Nothing follows that could use it."""
+        """Does nothing: there is no output."""
 
     def end_epoch(self) -> None:
         self._guarded(self._files.end_epoch)
@@ -114,7 +114,7 @@ class FileCompactorOperator(FilesOperator[CompactedFile]):
         self._running.update([tuple(part) for part in parts] for parts in files.running())
         self._checkpoints.update([files.checkpoints])
         if files.wants_checkpoints:
-            # An idle job takes no checkpoints, and these files wait for some.
+            # An idle job takes no checkpoints, but these files wait for some.
             self.context.services.notify_data()
         return made
 
@@ -128,7 +128,7 @@ class FileCompactorOperator(FilesOperator[CompactedFile]):
         return self._owns(committable.file)
 
     def _resume(self) -> None:
-        """Compacts what was to be compacted at the restored checkpoint."""
+        """Compacts the files that were to be compacted at the restored checkpoint."""
         for parts in [[PendingFile(*part) for part in parts] for parts in self._running]:
             if self._owns(parts[0]):
                 self._files.compact(parts)

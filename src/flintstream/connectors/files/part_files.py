@@ -1,7 +1,7 @@
-"""Part files: what a subtask of a file sink writes.
+"""Part files: the files that a subtask of a file sink writes.
 
-A file is in progress while it is written, pending when it is complete, and committed when the checkpoint that knows it is
-complete. Only then it gets its name; before, it has a hidden one, which readers pass over.
+A file is in progress while it is written, pending when it is finished, and committed when the checkpoint that contains it
+is complete. Only the commit gives it its name; before, it has a hidden one, which readers ignore.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ _COPIED_BYTES = 1024 * 1024
 
 
 class PendingFile(NamedTuple):
-    """A complete file that waits for its checkpoint; the form in which it is stored."""
+    """A finished file, pending for its checkpoint, as it is stored."""
 
     hidden_path: str
     path: str
     size: int
 
     def commit(self) -> None:
-        """Gives the file its name; does no harm twice."""
+        """Gives the file its name; idempotent."""
         publish(self)
 
 
 class ReplacedFile(NamedTuple):
-    """A file of an earlier run, which this one has copied; needed until a checkpoint that knows the copy is complete."""
+    """A file of an earlier attempt that was copied; needed until a checkpoint that contains the copy is complete."""
 
     path: str
 
     def commit(self) -> None:
-        """Removes it."""
+        """Removes the file."""
         remove(self.path)
 
 
 class InProgressFile(NamedTuple):
-    """A file that goes on after a checkpoint; the form in which it is stored."""
+    """A file that stays open over a checkpoint, as it is stored."""
 
     bucket: str
     hidden_path: str
     path: str
     size: int
-    """How much of it belongs to the checkpoint; what was written later is not to be used after a restore."""
+    """The bytes that belong to the checkpoint; later ones are discarded by a restore."""
     created: float
     updated: float
 
@@ -79,7 +79,7 @@ class RefusedRecordError(Exception):
 
 @dataclass
 class _Part:
-    """The file of a bucket that is being written: bytes one after the other, or what a bulk writer makes of records."""
+    """The open file of a bucket, written with encoded records or by a bulk writer."""
 
     hidden_path: str
     path: str
@@ -91,7 +91,7 @@ class _Part:
     synced: int = -1
     """The size at the last `sync`."""
     is_copy: bool = False
-    """Whether it is the copy of a file that the last complete checkpoint knows, and no later one knows the copy."""
+    """Whether it is a copy of a restored file that no checkpoint contains yet."""
 
     def append(self, pieces: list[bytes]) -> None:
         data = b"".join(pieces)
@@ -107,7 +107,7 @@ class _Part:
             raise RefusedRecordError(record_at_fault(records, consumed)) from error
 
     def sync(self) -> None:
-        """What was written is safe, also if the machine fails."""
+        """Flushes the file to disk, so that it survives a failure of the machine."""
         if self.writer is None and self.size == self.synced:
             return
         self.file.flush()
@@ -125,7 +125,7 @@ class _Part:
         return PendingFile(self.hidden_path, self.path, size)
 
     def give_up(self) -> None:
-        """Lets go of the file as it is. A writer may hold on to it until it is finished."""
+        """Closes the file as it is. A writer may hold it open until it is finished."""
         with suppress(Exception):
             if self.writer is not None:
                 self.writer.finish()
@@ -139,8 +139,7 @@ class _Part:
 class PartFiles:
     """The part files of one subtask, below one path.
 
-    `stem` tells the files of this subtask from those of others; the number of the file and the suffix follow
-    it.
+    `stem` distinguishes the files of this subtask from those of others; the number of the file and the suffix follow it.
     """
 
     base_path: str
@@ -151,7 +150,7 @@ class PartFiles:
     bulk: BulkWriterFactory | None = None
     _open: dict[str, _Part] = field(default_factory=dict)
     completed: list[PendingFile] = field(default_factory=list)
-    """Waiting for no checkpoint yet."""
+    """Finished files that no checkpoint contains yet."""
     _replaced: list[ReplacedFile] = field(default_factory=list)
     _first_number: int = 0
     _numbers: dict[str, int] = field(default_factory=dict)
@@ -160,8 +159,7 @@ class PartFiles:
     # --- writing ---
 
     def write(self, bucket: str, pieces: list[Any], now: float) -> None:
-        """Appends encoded records, or records for a bulk writer, to the bucket's file; starts another file where the policy
-        says so."""
+        """Appends encoded records, or records for a bulk writer, to the bucket's file; rolls it by policy."""
         most = self.policy.part_size if isinstance(self.policy, DefaultRollingPolicy) else None
         first = 0
         while first < len(pieces):
@@ -177,7 +175,7 @@ class PartFiles:
                 self._complete(bucket)
 
     def roll(self, now: float) -> None:
-        """Completes the files that are too old, or were not written to for too long."""
+        """Finishes the files that are too old, or were inactive for too long."""
         if now < self._checked + self.check_seconds:
             return
         self._checked = now
@@ -187,24 +185,24 @@ class PartFiles:
                 self._complete(bucket)
 
     def next_due(self) -> float | None:
-        """When `roll` has something to do; None if never."""
+        """Returns when `roll` is due; None if never."""
         dues = [due for due in map(self._due, self._open.values()) if due is not None]
         return max(min(dues), self._checked + self.check_seconds) if dues else None
 
     def complete_all(self) -> None:
-        """The input has ended: all files are complete."""
+        """Finishes all files at the end of the input."""
         for bucket in list(self._open):
             self._complete(bucket)
 
     def close(self) -> None:
-        """Closes what is open; files without their name stay hidden."""
+        """Closes the open files; uncommitted files stay hidden."""
         while self._open:
             self._open.popitem()[1].give_up()
 
     # --- checkpoints ---
 
     def prepare(self) -> list[ReplacedFile]:
-        """A checkpoint is taken: what goes on is safe up to here, and what does not is complete."""
+        """Prepares the files for a checkpoint: syncs those that stay open, and finishes the others."""
         for bucket, part in list(self._open.items()):
             if self._goes_on:
                 part.sync()
@@ -215,37 +213,37 @@ class PartFiles:
         return replaced
 
     def take_completed(self) -> list[PendingFile]:
-        """The files that are complete, for others to commit them."""
+        """Returns and removes the finished files, for the caller to commit."""
         taken, self.completed = self.completed, []
         return taken
 
     def in_progress(self) -> list[InProgressFile]:
-        """The files that go on."""
+        """Returns the files that stay open over the checkpoint."""
         return [
             InProgressFile(bucket, part.hidden_path, part.path, part.size, part.created, part.updated)
             for bucket, part in self._open.items()
         ]
 
     def next_number(self) -> int:
-        """A number that no file of this subtask has."""
+        """Returns a number that no file of this subtask has."""
         return max(self._numbers.values(), default=self._first_number)
 
     def restore(self, in_progress: Iterable[InProgressFile], first_number: int) -> None:
-        """Resumes what was in progress at a checkpoint."""
+        """Resumes the files in progress at a checkpoint."""
         self._first_number = first_number
         for stored in in_progress:
             part = self._resumed(stored)
             if self._goes_on and stored.bucket not in self._open:
                 self._open[stored.bucket] = part
             else:
-                # Of another subtask, which had the same bucket in progress.
+                # From another subtask, which wrote to the same bucket.
                 self.completed.append(part.complete())
 
-    # --- parts ---
+    # --- open files ---
 
     @property
     def _goes_on(self) -> bool:
-        """Whether files stay open over a checkpoint: not those behind URLs, which cannot be had up to a length."""
+        """Returns whether files stay open over a checkpoint: not those behind URLs, which cannot be truncated."""
         return isinstance(self.policy, DefaultRollingPolicy) and self.bulk is None and is_local(self.base_path)
 
     def _due(self, part: _Part) -> float | None:
@@ -279,13 +277,13 @@ class PartFiles:
         del self._open[bucket]
 
     def _resumed(self, stored: InProgressFile) -> _Part:
-        """Goes on in a copy: a process of the failed run may still be writing to the file."""
+        """Continues in a copy: a process of the failed attempt may still be writing to the file."""
         try:
             old = open(stored.hidden_path, "rb")
         except FileNotFoundError:
             raise FileNotFoundError(
-                f"{stored.hidden_path}: the checkpoint knows {stored.size} bytes of this file, and it is not there. Either "
-                "it was removed, or the checkpoint is an old one, and the file was completed after it"
+                f"{stored.hidden_path}: the checkpoint contains {stored.size} bytes of this file, which does not exist. "
+                "Either it was removed, or the checkpoint is an old one, and the file was finished after it"
             ) from None
         hidden = hidden_path(stored.path)
         file = open_for_writing(hidden)
@@ -294,7 +292,7 @@ class PartFiles:
             while left > 0:
                 data = old.read(min(left, _COPIED_BYTES))
                 if not data:
-                    raise OSError(f"{stored.hidden_path}: {left} bytes are missing that the checkpoint knows")
+                    raise OSError(f"{stored.hidden_path}: {left} bytes of the checkpoint are missing")
                 file.write(data)
                 left -= len(data)
         self._replaced.append(ReplacedFile(stored.hidden_path))
@@ -302,13 +300,13 @@ class PartFiles:
 
 
 def hidden_path(path: str) -> str:
-    """A name for a file in progress that nobody else has."""
+    """Returns a unique name for a file in progress."""
     directory, _, name = path.rpartition("/")
     return f"{directory}/.{name}.inprogress.{uuid.uuid4()}"
 
 
 def publish(file: PendingFile) -> None:
-    """Gives a file its name; fine if it has it already."""
+    """Gives a file its name, unless it has it already."""
     if exists(file.hidden_path):
         rename(file.hidden_path, file.path)
     elif not exists(file.path):
@@ -316,8 +314,7 @@ def publish(file: PendingFile) -> None:
 
 
 def _fitting(pieces: list[bytes], first: int, room: int) -> int:
-    """Up to where pieces are written before the file is full; a piece is written as long as there is room
-    left or none is exceeded, so that a file is larger than its limit by less than a piece."""
+    """Returns the end of the pieces that are written before the file is full; it exceeds its limit by less than a piece."""
     last = first
     while last < len(pieces) and room >= 0:
         room -= len(pieces[last])

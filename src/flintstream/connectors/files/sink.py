@@ -1,4 +1,4 @@
-"""The operator of file sinks: which record goes into which file, and what a checkpoint knows of the files."""
+"""The operator of file sinks: assigns records to files, and stores the files in checkpoints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TO_COMPACT = ListDescriptor("files-to-compact")
 
 @dataclass(frozen=True)
 class FileSinkSettings:
-    """All that a file sink has been told."""
+    """The settings of a file sink."""
 
     base_path: str
     file_format: Encoder | BulkWriterFactory
@@ -50,16 +50,16 @@ class FileSinkSettings:
 
     @property
     def bulk(self) -> BulkWriterFactory | None:
-        """What makes writers, for a bulk format."""
+        """Returns the writer factory of a bulk format; None for others."""
         return self.file_format if isinstance(self.file_format, BulkWriterFactory) else None
 
     def files(self, identity: str) -> PartFiles:
-        """The part files of a subtask."""
+        """Returns the part files of a subtask."""
         stem = f"{self.names.get_part_prefix()}-{identity}"
         return PartFiles(self.base_path, stem, self.names, self.rolling_policy, self.check_seconds, self.bulk)
 
     def encode(self, input_type: TypeInformation | None) -> Callable[[Any], bytes] | None:
-        """What makes the bytes of a record; None for a bulk format. Plain text shows a record as Java does."""
+        """Returns a function that encodes a record; None for a bulk format. Plain text is formatted as in Java."""
         if not isinstance(self.file_format, Encoder):
             return None
         if isinstance(self.file_format._encode, _Lines):
@@ -68,7 +68,7 @@ class FileSinkSettings:
         return self.file_format.encode
 
     def write_records(self, records: Iterable[Any], record_type: TypeInformation | None, stream: IO[bytes]) -> None:
-        """Writes all of a file."""
+        """Writes a whole file."""
         encode = self.encode(record_type)
         if encode is not None:
             stream.writelines(map(encode, records))
@@ -85,8 +85,7 @@ CommittableFile = TypeVar("CommittableFile", bound=PendingFile | ReplacedFile | 
 
 
 class FilesOperator(CommittingOperator[CommittableFile]):
-    """Base of the operators of a file sink: committing a file is giving it its name. Nothing is swept: a file without
-    its name is hidden, and stays."""
+    """Base of the operators of a file sink: a commit gives a file its name. Uncommitted files stay hidden."""
 
     _files: PartFiles | CompactedFiles
 
@@ -100,7 +99,7 @@ class FilesOperator(CommittingOperator[CommittableFile]):
         self._files.close()
 
     def _guarded(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls what touches files; its exception is told with the operator's name."""
+        """Calls a function that accesses files; its exceptions are reported with the operator's name."""
         try:
             return call(*arguments)
         except RefusedRecordError as refused:
@@ -113,7 +112,7 @@ class FilesOperator(CommittingOperator[CommittableFile]):
 class FileSinkOperator(FilesOperator[PendingFile | ReplacedFile]):
     """Writes part files in a slot.
 
-    :param unique_names: whether names hold an id that no other run has; else the numbers go on after a restore.
+    :param unique_names: whether names contain a unique id; otherwise numbers continue after a restore.
     """
 
     takes_declared_types = True
@@ -181,13 +180,13 @@ class FileSinkOperator(FilesOperator[PendingFile | ReplacedFile]):
 
     @property
     def _hands_over(self) -> bool:
-        """Whether someone else commits the files."""
+        """Returns whether another operator commits the files."""
         return False
 
     def _check_compaction(self) -> None:
         if self._settings.compaction is None and any(self._to_compact):
             raise ValueError(
-                "the sink had files to compact when its state was stored, and does not compact any more: call "
+                "the stored state of the sink has files to compact, but compaction is not configured any more: call "
                 "disable_compact(), so that they get their names"
             )
 
@@ -216,7 +215,7 @@ class FileSinkOperator(FilesOperator[PendingFile | ReplacedFile]):
 
 
 class _BucketContext:
-    """What a bucket assigner may ask."""
+    """The context of a bucket assigner."""
 
     def __init__(self) -> None:
         self.record_timestamp = NO_TIMESTAMP

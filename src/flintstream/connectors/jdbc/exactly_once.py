@@ -1,4 +1,4 @@
-"""The operator of `JdbcSink.exactly_once_sink`: a transaction for each checkpoint, committed when it has completed."""
+"""The operator of `JdbcSink.exactly_once_sink`: a transaction per checkpoint, committed when that is complete."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from flintstream.runtime.operators.committing import CommittingOperator
 from flintstream.runtime.state.operator_state import ListDescriptor
 
 _ORIGIN = ListDescriptor("jdbc-transaction-origin")
-"""The job with which the chain of restores has begun; the names of transactions begin with it."""
+"""The first job of the chain of restores; the prefix of the names of transactions."""
 _HELD_ROWS = 100_000
 _log = logging.getLogger(__name__)
 _LIMIT_WAITS = "SELECT set_config('lock_timeout', '60s', false) WHERE current_setting('lock_timeout') = '0'"
-# The server notices within half a minute that this machine has gone, and ends the session with its lock.
-_BE_MISSED = """
+# The server notices within half a minute that this machine is down, and ends the session with its lock.
+_KEEP_ALIVE = """
     SELECT set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
     set_config('tcp_keepalives_count', '4', false)
 """
@@ -38,14 +38,13 @@ _BE_MISSED = """
 class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOperator):
     """Writes into a transaction of PostgreSQL, and prepares it at the checkpoint; the committable is its name.
 
-    After a restore every subtask knows the names of all, so that each can tell which ones no checkpoint knows, with any
-    parallelism. Those of the jobs from which this one was restored,
-    under other ids, are rolled back too, if these jobs are over: while a subtask is connected, it shares a lock of its job,
-    which ends with the connection, however that ends.
+    After a restore every subtask has the names of all pending transactions, so that each can identify the ones to sweep, at
+    any parallelism. Those of the jobs from which this one was restored, under other ids, are rolled back too, if these jobs
+    are over: while a subtask is connected, it shares a lock of its job, which ends with the connection in any case.
 
     A prepared transaction keeps its locks. A statement that writes one of its rows again would wait for the commit, which
-    comes between two epochs only, and so for ever. Therefore rows are held back while a transaction is prepared, up to a
-    number; and a wait for a lock ends with an error, after which the job goes on from its last checkpoint.
+    happens only between two epochs: a deadlock. Therefore rows are buffered while a transaction is prepared, up to a limit;
+    and a wait for a lock times out with an error, after which the job is restored from its last checkpoint.
     """
 
     committables = ListDescriptor("jdbc-prepared-transactions")
@@ -85,15 +84,15 @@ class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOpera
         self._server = self._prepared.identity()
         self._connection = self._postgresql.connect(autocommit=True)
         self._connection.execute(_LIMIT_WAITS)
-        self._connection.execute(_BE_MISSED)
-        # Before anything else: from now on nobody else takes this job's transactions for those of one that is over.
+        self._connection.execute(_KEEP_ALIVE)
+        # Before anything else: from now on no other job considers this one over and rolls back its transactions.
         self._connection.execute("SELECT pg_advisory_lock_shared(%s)", [self._names.lock_of(job_id)])
 
     def next_due(self) -> float | None:
         return None if self.pending else super().next_due()
 
     def finish(self) -> None:
-        """The last checkpoint, which follows, writes what waits."""
+        """Does nothing: the final checkpoint, which follows, writes the buffered rows."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         super().notify_checkpoint_complete(checkpoint_id)
@@ -122,11 +121,11 @@ class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOpera
         return [(transaction.checkpoint_id, transaction) for transaction in elements]
 
     def is_mine(self, committable: PreparedTransaction | FoundTransaction) -> bool:
-        """Each subtask sees to what it wrote itself; what was written by subtasks that are gone is shared out."""
+        """Returns whether this subtask wrote it; those of subtasks that no longer exist are distributed."""
         return committable.subtask % self.context.parallelism == self.context.subtask
 
     def sweep(self, known: Sequence[PreparedTransaction]) -> None:
-        """Rolls back what was prepared for a checkpoint that never completed."""
+        """Rolls back the transactions of checkpoints that never completed."""
         if not self._exactly_once.recovered_and_rollback:
             return
         names = {transaction.gid for transaction in known}
@@ -145,13 +144,13 @@ class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOpera
                 connection.close()
 
     def _roll_back(self, job_id: str, unknown: Callable[[], list[FoundTransaction]]) -> None:
-        """Rolls back what a job has prepared and no checkpoint knows, unless it is another job that is not over."""
+        """Rolls back the unknown transactions of a job, unless it is another job that is not over."""
         if job_id == self._names.job_id:
             claim: AbstractContextManager[bool] = nullcontext(True)
         else:
             claim = self._prepared.claimed(self._names.lock_of(job_id))
         with claim as claimed:
-            # Only now: meanwhile a job may have committed some, and prepared others.
+            # Listed again: the job may have committed some in the meantime, and prepared others.
             for transaction in unknown():
                 if transaction.job_id == job_id and claimed:
                     self._prepared.roll_back(transaction.gid)
@@ -186,7 +185,7 @@ class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOpera
         return transaction._replace(xid=xid, server=self._server)
 
     def _fault(self, error: Exception, *row: Row) -> UserCodeError:
-        """Whoever waited for a lock in vain is told who holds it. What is lost ends the job: no restart helps."""
+        """Adds the holders to the error of a lock timeout. A lost transaction ends the job, since no restart would help."""
         from psycopg.errors import LockNotAvailable
 
         if isinstance(error, LostTransactionError):
@@ -200,7 +199,7 @@ class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOpera
         try:
             holders = self._prepared.holders(self._binder.sql)
         except Exception as error:
-            return f"Who holds the lock could not be found out: {error}"
+            return f"The holder of the lock could not be determined: {error}"
         if not holders:
             return "No prepared transaction locks a table of the statement: another session holds the lock."
         advice = (
@@ -212,7 +211,7 @@ class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOpera
         return f"Prepared transactions hold locks of the table: {'; '.join(holders)}. {advice}"
 
     def _guarded(self, call: Any, argument: Any) -> Any:
-        """Calls what works on the transaction. After a failure it is lost, and only a restore brings its rows back."""
+        """Calls a function that uses the transaction. After a failure it is lost, and only a restore recovers its rows."""
         if self._lost:
             raise self._fault(
                 RuntimeError("the transaction was lost, and its rows with it: restore the last checkpoint")

@@ -1,4 +1,4 @@
-"""Transactions of PostgreSQL in two phases: a prepared one outlives its connection until it is committed or rolled back."""
+"""Two-phase transactions of PostgreSQL: a prepared one outlives its connection until it is committed or rolled back."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _CLAIM_PAUSE_SECONDS = 0.1
 
 
 class LostTransactionError(PermanentError):
-    """A transaction that a checkpoint knows was rolled back by somebody else, and its rows are lost."""
+    """A transaction of a checkpoint was rolled back by somebody else, and its rows are lost."""
 
 
 class PreparedTransaction(NamedTuple):
     """A transaction that waits for its checkpoint to complete."""
 
     gid: str
-    """The name by which the server knows it."""
+    """Its name on the server."""
     subtask: int
     """The subtask that wrote it."""
     checkpoint_id: int
     xid: int | None = None
-    """The server's number for it, by which it tells what has become of it."""
+    """Its number on the server, for a query of its status."""
     server: str | None = None
-    """Which server that is; None where it does not say."""
+    """The identity of the server; None if unknown."""
 
 
 class FoundTransaction(NamedTuple):
-    """A prepared transaction as its name describes it."""
+    """A prepared transaction, parsed from its name."""
 
     gid: str
     job_id: str
@@ -43,10 +43,10 @@ class FoundTransaction(NamedTuple):
 
 
 class TransactionNames:
-    """Makes and reads the names of transactions: origin, operator, job, subtask, attempt and checkpoint.
+    """Formats and parses the names of transactions: origin, operator, job, subtask, attempt and checkpoint.
 
-    The origin is the job with which a chain of restores has begun: by it every job of the chain finds the transactions of
-    those before it, also of one that has ended before its first checkpoint.
+    The origin is the first job of a chain of restores: with it every job of the chain finds the transactions of earlier
+    ones, even of a job that ended before its first checkpoint.
     """
 
     def __init__(self, origin: str, operator_id: str, job_id: str, subtask: int, attempt: str) -> None:
@@ -57,25 +57,25 @@ class TransactionNames:
         self._attempt = attempt
 
     def new(self, checkpoint_id: int) -> PreparedTransaction:
-        """The name of this subtask's transaction for a checkpoint."""
+        """Returns this subtask's transaction for a checkpoint."""
         gid = f"{self.prefix}{self.job_id}:{self._subtask}:{self._attempt}:{checkpoint_id}"
         return PreparedTransaction(gid, self._subtask, checkpoint_id)
 
     def read(self, gid: str) -> FoundTransaction | None:
-        """What a name with this prefix says; None if it is none of ours."""
+        """Parses a name with this prefix; returns None if it is not one of ours."""
         parts = gid.removeprefix(self.prefix).split(":")
         if len(parts) != 4 or not parts[1].isdecimal():
             return None
         return FoundTransaction(gid, parts[0], int(parts[1]))
 
     def lock_of(self, job_id: str) -> int:
-        """The number of the advisory lock that the subtasks of a job share while they are connected."""
+        """Returns the number of the advisory lock that the subtasks of a job share while they are connected."""
         digest = hashlib.sha256(f"{self.prefix}{job_id}".encode()).digest()
         return int.from_bytes(digest[:8], "big", signed=True)
 
 
 class PreparedTransactions:
-    """Commits and rolls back prepared transactions, by a connection that has no transaction of its own."""
+    """Commits and rolls back prepared transactions, on a connection in autocommit mode."""
 
     def __init__(self, database: PostgreSql, options: JdbcExactlyOnceOptions) -> None:
         self._database = database
@@ -93,7 +93,7 @@ class PreparedTransactions:
             )
 
     def find(self, names: TransactionNames) -> list[FoundTransaction]:
-        """The prepared transactions of an operator, of all jobs of the chain with all their subtasks and attempts."""
+        """Returns the prepared transactions of an operator, of all jobs of the chain, subtasks and attempts."""
         query = (
             "SELECT gid FROM pg_prepared_xacts "
             "WHERE database = current_database() AND left(gid, length(%(prefix)s)) = %(prefix)s ORDER BY gid"
@@ -103,8 +103,9 @@ class PreparedTransactions:
 
     @contextmanager
     def claimed(self, lock: int) -> Iterator[bool]:
-        """Whether nobody shares a lock, and then keeps it so: a job whose subtasks are not connected is over, or is kept
-        from starting again. Other subtasks that claim it too are waited for."""
+        """Tries to acquire a lock exclusively, which succeeds if no subtask of its job is connected; while it is held, none
+        can connect. Waits for other subtasks that claim the lock too. Yields whether it was acquired.
+        """
         connection = self._connected()
         claimed = False
         for tried in range(_CLAIM_TRIES):
@@ -120,7 +121,7 @@ class PreparedTransactions:
                 connection.execute("SELECT pg_advisory_unlock(%s)", [lock])
 
     def identity(self) -> str | None:
-        """Which server this is, whatever its address; None where it does not say."""
+        """Returns the identity of the server, whatever its address; None if it is not accessible."""
         from psycopg import DatabaseError
 
         try:
@@ -128,10 +129,10 @@ class PreparedTransactions:
         except DatabaseError:
             if self._connection.closed:
                 raise
-            return None  # Not allowed to whoever asks.
+            return None  # This user lacks the permission.
 
     def holders(self, statement: str) -> list[str]:
-        """The prepared transactions that lock tables which a statement names, each with how to get rid of it."""
+        """Returns descriptions of the prepared transactions that lock tables of a statement."""
         query = """
             SELECT x.gid, x.prepared, array_agg(DISTINCT c.relname::text) FROM pg_prepared_xacts x
             JOIN pg_locks own ON own.locktype = 'transactionid' AND own.transactionid = x.transaction AND own.granted
@@ -148,12 +149,12 @@ class PreparedTransactions:
         ]
 
     def commit(self, transaction: PreparedTransaction, restored: bool) -> None:
-        """Commits a transaction. A restored one that the server does not know was committed before."""
+        """Commits a transaction. A restored one may have been committed before, and is then unknown to the server."""
         if not self._finish("COMMIT PREPARED {}", transaction.gid, may_be_gone=restored):
             self._check_committed(transaction)
 
     def _check_committed(self, transaction: PreparedTransaction) -> None:
-        """A transaction that is gone was committed before, or else its rows are lost; the server knows, for a long time."""
+        """Raises if a transaction that no longer exists was rolled back; the server remembers this for a long time."""
         if transaction.xid is None or transaction.server is None or transaction.server != self.identity():
             return
         status = self._connected().execute("SELECT txid_status(%s)", [transaction.xid]).fetchone()[0]
@@ -165,7 +166,7 @@ class PreparedTransactions:
             )
 
     def roll_back(self, gid: str) -> None:
-        """Takes a transaction back for good."""
+        """Rolls back a transaction."""
         self._finish("ROLLBACK PREPARED {}", gid, may_be_gone=True)
 
     def close(self) -> None:
@@ -174,7 +175,7 @@ class PreparedTransactions:
             self._connection.close()
 
     def _finish(self, command: str, gid: str, may_be_gone: bool) -> bool:
-        """Whether it was done now; false if the transaction was gone already."""
+        """Commits or rolls back; returns False if the transaction no longer exists."""
         from psycopg.errors import UndefinedObject
         from psycopg.sql import SQL
 
@@ -189,7 +190,7 @@ class PreparedTransactions:
             except Exception as error:
                 if tries == self._options.max_commit_attempts or not self._database.is_temporary(error):
                     raise
-            may_be_gone = True  # What was lost may have been the answer alone.
+            may_be_gone = True  # Perhaps only the reply was lost.
             self._connection.close()
             time.sleep(tries - 1)
         raise AssertionError("the last try returns or raises")

@@ -1,33 +1,33 @@
-"""Sinks that commit: the one protocol by which the records of a checkpoint become visible once, when it is complete.
+"""Sinks that commit: the protocol by which the records of a checkpoint become visible exactly once, when it is complete.
 
 What a sink has written since the last checkpoint (a transaction, hidden files, staged records) becomes a *committable*:
-what a new process needs to finish the work, such as a name or an id::
+whatever a new process needs to commit it, such as a name or an id::
 
                     prepare(n)               commit: a checkpoint m >= n is complete
     begin ──▶ OPEN ────────────▶ PENDING(n) ─────────────────────────────────────────▶ COMMITTED
-               │                     │  the attempt ends, and its successor restores
-               │                     ├──▶ a checkpoint m >= n, which holds it: recover ──▶ COMMITTED
-               │                     └──▶ an earlier one, which knows nothing of it: sweep ──▶ ABORTED
+               │                     │  the attempt ends; the next one restores
+               │                     ├──▶ a checkpoint m >= n, which contains it: recover ──▶ COMMITTED
+               │                     └──▶ an earlier one, which does not: sweep ──▶ ABORTED
                └──▶ abort, when the attempt closes; sweep, when it was killed ──▶ ABORTED
 
-- *Snapshot n*: what is open is prepared, and waits for n; something new is begun. All that waits is in the snapshot, also
-  what waits for earlier checkpoints: one of them may never complete, or complete unheard.
-- *Checkpoint m complete*: what waits for m or for a checkpoint before it is committed, in the order of the checkpoints. So
-  a notification may be skipped, repeated, or overtaken by a later one. An aborted checkpoint changes nothing: the next one
+- *Snapshot n*: what is open is prepared and pending for n, and the next one is begun. The snapshot contains everything
+  pending, also for earlier checkpoints: one of them may never complete, or its notification may be lost.
+- *Checkpoint m complete*: everything pending for m or an earlier checkpoint is committed, in the order of checkpoints. So
+  a notification may be lost, repeated, or overtaken by a later one. An aborted checkpoint changes nothing: the next one
   that completes covers it.
-- *Failed commit*: it stays pending. The job fails, and the restore recovers it; or, where the sink raises `RetryLater`, it
-  is committed when the next checkpoint is complete. What was committed before it is not committed again by this attempt.
-- *Restore*: a checkpoint that can be restored is complete, so everything pending in it is committed, whether or not that
-  has happened already: `recover` must be idempotent. With any parallelism, one subtask recovers each committable. Only
-  then `sweep` aborts what the earlier attempt has left behind.
-- *Lease*: the driver looks at its lease right before it deploys a restore, and before it tells slots that a checkpoint is
-  complete. Nothing is committed outside these two calls.
+- *Failed commit*: it stays pending. The job fails, and the restore recovers it; or, if the sink raises `RetryLater`, it is
+  committed when the next checkpoint is complete. Earlier commits are not repeated by this attempt.
+- *Restore*: a restored checkpoint is complete, so everything pending in it is committed, possibly a second time: `recover`
+  must be idempotent. At any parallelism, one subtask recovers each committable. Then `sweep` aborts what earlier attempts
+  have left behind.
+- *Lease*: the driver checks its lease right before it deploys a restore, and before it notifies slots of a complete
+  checkpoint. Nothing is committed outside these two calls.
 
-The transactions of a Kafka producer fit: `begin` takes a producer with a transactional id of its own and begins a
-transaction; `prepare` flushes it, and gives (transactional id, producer id, epoch); `commit` and `recover` send EndTxn for
-these three, where the answer that the epoch is over means that it was done before; `abort` aborts the open transaction;
-`sweep` initialises the other transactional ids of the sink, which fences their producers and aborts what lingers. The
-committables are `shared`, so that a subtask sweeps nothing that another one has yet to recover.
+The transactions of a Kafka producer fit: `begin` takes a producer with its own transactional id and begins a transaction;
+`prepare` flushes it, and returns (transactional id, producer id, epoch); `commit` and `recover` send EndTxn for these
+three, where the error that the epoch is over means that it was committed before; `abort` aborts the open transaction;
+`sweep` initialises the other transactional ids of the sink, which fences their producers and aborts lingering
+transactions. The committables are `shared`, so that a subtask does not sweep what another one has yet to recover.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ CommittableT = TypeVar("CommittableT")
 
 
 class RetryLater(Exception):
-    """Raised by `commit` to be called again when the next checkpoint is complete, with all that waits behind it.
+    """Raised by `commit` to be retried when the next checkpoint is complete, together with everything after it.
 
-    `recover` may raise it too where `commit`, which is called then, is as idempotent.
+    `recover` may raise it if `commit`, which is called then, is idempotent too.
     """
 
 
 class Committables(Generic[CommittableT]):
-    """What is pending. Iterating gives pairs of a checkpoint and what waits for it, in the order of the checkpoints."""
+    """The pending committables. Iteration yields pairs of a checkpoint and a committable, in the order of checkpoints."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, CommittableT]] = []
@@ -66,15 +66,15 @@ class Committables(Generic[CommittableT]):
         return len(self._waiting)
 
     def add(self, waiting: Iterable[tuple[int, CommittableT]]) -> None:
-        """These are prepared, each for a checkpoint."""
+        """Adds prepared committables, each with its checkpoint."""
         self._waiting = sorted([*self._waiting, *waiting], key=lambda entry: entry[0])
 
     def commit_up_to(
         self, checkpoint_id: float, commit: Callable[[CommittableT], None], goes_on_after_failure: bool = False
     ) -> None:
-        """A checkpoint is complete: commits what waits for it or for one before it, and forgets what is committed.
+        """Commits everything pending for a complete checkpoint or an earlier one.
 
-        :param goes_on_after_failure: whether the others are committed all the same, before the first failure is raised.
+        :param goes_on_after_failure: whether the others are committed too, before the first failure is raised.
         """
         first_error: Exception | None = None
         for entry in [entry for entry in self._waiting if entry[0] <= checkpoint_id]:
@@ -93,58 +93,58 @@ class Committables(Generic[CommittableT]):
 
 
 class CommittingOperator(Operator, Generic[CommittableT]):
-    """Base of the operators of sinks that commit; the module describes the protocol. A variant says how each step is done.
+    """Base of the operators of sinks that commit; the module describes the protocol. A subclass implements the steps.
 
-    It stands before the operator that takes the records in the list of bases, and calls that one's methods.
+    In the list of bases it comes before the operator that processes the records, whose methods it calls.
     """
 
     commits = True
     committables: ListDescriptor
-    """The operator state of what is pending."""
+    """The operator state of the pending committables."""
     shared = False
-    """Whether a restore gives every subtask what was pending in all of them; then `is_mine` says who recovers what."""
+    """Whether a restore gives every subtask the committables of all; `is_mine` then selects those it recovers."""
     goes_on_after_failure = False
-    """Whether what waits behind a failed commit is committed all the same, before the job fails."""
+    """Whether later committables are committed after a failed commit, before the job fails."""
 
-    # --- what a variant says ---
+    # --- the steps ---
 
     def connect(self) -> None:
-        """Gets ready to commit; called once, before anything is recovered."""
+        """Connects to the other system; called once, before anything is recovered."""
 
     def begin(self) -> None:
-        """Begins what the next checkpoint will prepare; called when the operator is open, and after each `prepare`."""
+        """Begins what the next checkpoint will prepare, e.g. a transaction; called by `open` and after `prepare`."""
 
     def prepare(self, checkpoint_id: int, timestamp: int) -> Iterable[CommittableT]:
-        """Does all that can fail with what was written, and gives what is left to commit."""
+        """Does everything that can fail with what was written, and returns the committables."""
         raise NotImplementedError
 
     def commit(self, committable: CommittableT) -> None:
-        """Makes it visible. It was prepared by this attempt, and is committed by it once, unless that fails."""
+        """Makes it visible. It was prepared by this attempt, which commits it once, unless that fails."""
         raise NotImplementedError
 
     def recover(self, committable: CommittableT) -> None:
-        """Makes it visible after a restore; an earlier attempt may have done so."""
+        """Makes it visible after a restore; an earlier attempt may have done so already."""
         self.commit(committable)
 
     def sweep(self, known: Sequence[CommittableT]) -> None:
-        """Aborts what earlier attempts have begun or prepared, and the restored checkpoint does not know.
+        """Aborts what earlier attempts have begun or prepared, if the restored checkpoint does not contain it.
 
-        :param known: all that was pending in it; recovered by now, or another subtask's to recover.
+        :param known: everything pending in the checkpoint; recovered by now, or to be recovered by another subtask.
         """
 
     def abort(self) -> None:
-        """The attempt ends, perhaps before it was open: forgets what was begun. What is pending is its successor's."""
+        """Aborts what was begun at the end of the attempt, which may not be open. The next one recovers what is pending."""
 
     def stored(self) -> Iterable[Any]:
-        """What is pending, as elements of the operator state; called after `begin`."""
+        """Returns the pending committables as elements of the operator state; called after `begin`."""
         return [committable for _, committable in self.pending]
 
     def restored(self, elements: Sequence[Any]) -> Iterable[tuple[int, CommittableT]]:
-        """What was `stored`, each with its checkpoint, by which they are recovered in order; 0 where it is not stored."""
+        """Returns the committables of stored elements, each with its checkpoint, which sets the order; 0 if not stored."""
         return [(0, element) for element in elements]
 
     def is_mine(self, committable: CommittableT) -> bool:
-        """Whether this subtask recovers it; of several that are given the same one, one does."""
+        """Returns whether this subtask recovers it: exactly one must."""
         return True
 
     # --- the protocol ---

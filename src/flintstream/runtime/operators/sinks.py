@@ -1,4 +1,4 @@
-"""Operators at the end: print, collect, and a sink function written in Python."""
+"""Sink operators: print, collect, Spark writers and sink functions written in Python."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PRINT_SPOOL = "print"
 
 
 class PrintOperator(Operator):
-    """Prints each record on the driver's console, behind the number of the subtask where there are several."""
+    """Prints each record on the driver's console, prefixed with the number of the subtask if there are several."""
 
     def __init__(self, identifier: str | None, type_info: TypeInformation | None) -> None:
         self._identifier = identifier
@@ -50,14 +50,14 @@ class PrintOperator(Operator):
 
     def _declared(self, values: list[Any]) -> list[Any]:
         if self._type is None or (self._shows_rows and {*map(type, values)} == {Row}):
-            return values  # Rows are shown as they are, as in PyFlink.
+            return values  # Rows are printed unconverted, as in PyFlink.
         try:
             return self._type.coerce(values)
         except Exception as error:
             raise user_fault(error, self.context.name, self.context.subtask) from error
 
     def finish(self) -> None:
-        """Nothing comes behind a sink."""
+        """Does nothing: a sink has no output."""
 
 
 class CollectOperator(Operator):
@@ -76,21 +76,20 @@ class CollectOperator(Operator):
             raise user_fault(error, self.context.name, self.context.subtask) from error
 
     def finish(self) -> None:
-        """Nothing comes behind a sink."""
+        """Does nothing: a sink has no output."""
 
 
 class SparkWriterOperator(CommittingOperator[int]):
-    """Puts records aside for a function on the driver that writes them with Spark.
+    """Spools records for a function on the driver that writes them with Spark.
 
-    With checkpoints, and unless they are to be written epoch by epoch, records are staged: a committable is the number of a
-    checkpoint under which some are. Committing one hands it over to the driver, which writes those of all slots together
-    once they know that the checkpoint is complete. What a failure has kept from being written is written after the
-    restart, with the same number.
+    With checkpoints, unless each epoch is to be written, records are staged: a committable is the number of the checkpoint
+    whose records they are. Once the slots know that it is complete, the driver writes the records of all slots together.
+    If a failure prevents the write, it is done after the restart, with the same number.
     """
 
-    commits = False  # Without checkpoints each epoch is written, and none is needed at the end.
+    commits = False  # Without checkpoints each epoch is written, and no final one is needed.
     committables = ListDescriptor("staged")
-    """The records that are to be written: pairs of a checkpoint's number and a page."""
+    """The records to write: pairs of a checkpoint's number and a page."""
     takes_declared_types = True
     proviso = "if the write is idempotent"
 
@@ -111,11 +110,11 @@ class SparkWriterOperator(CommittingOperator[int]):
         self._waits = self.by_checkpoint and self.context.checkpointing
 
     def staged_name(self, checkpoint_id: int) -> str:
-        """The spool of what is written once a checkpoint is complete."""
+        """Returns the name of the spool that is written once a checkpoint is complete."""
         return f"{self.spool_name}@{checkpoint_id}"
 
     def staged_checkpoint(self, spool: str) -> int | None:
-        """The checkpoint of a staged spool of this operator; None for any other spool."""
+        """Returns the checkpoint of a staged spool of this operator; None for any other spool."""
         name, _, number = spool.partition("@")
         return int(number) if name == self.spool_name and number else None
 
@@ -129,7 +128,7 @@ class SparkWriterOperator(CommittingOperator[int]):
         return [checkpoint_id] if staged else []
 
     def commit(self, committable: int) -> None:
-        """The driver writes it now, before the next snapshot."""
+        """Does nothing: the driver writes it now, before the next snapshot."""
 
     def stored(self) -> list[tuple[int, bytes]]:
         spools = [(number, self.context.services.spool(self.staged_name(number))) for number, _ in self.pending]
@@ -143,7 +142,7 @@ class SparkWriterOperator(CommittingOperator[int]):
         return [(number, number) for number in {checkpoint_id for checkpoint_id, _ in elements}]
 
     def finish(self) -> None:
-        """Nothing comes behind a sink."""
+        """Does nothing: a sink has no output."""
 
 
 class SinkContext:
@@ -156,7 +155,7 @@ class SinkContext:
         self._watermark = MIN_WATERMARK
 
     def timestamp(self) -> int | None:
-        """The timestamp of the record at hand; None if it has none."""
+        """Returns the timestamp of the current record; None if it has none."""
         return None if self._timestamp == NO_TIMESTAMP else self._timestamp
 
     def current_watermark(self) -> int:

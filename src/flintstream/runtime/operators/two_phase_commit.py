@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class BegunTransaction:
-    """A transaction of the user's, and when it was begun (milliseconds since 1970)."""
+    """A user transaction, and when it was begun (milliseconds since 1970)."""
 
     handle: Any
     begun: int
@@ -33,7 +33,7 @@ class BegunTransaction:
 
 @dataclass
 class Transactions:
-    """The transactions of a subtask; its function may look at them."""
+    """The transactions of a subtask, visible to its function."""
 
     pending: Committables[BegunTransaction]
     current: BegunTransaction | None = None
@@ -41,11 +41,11 @@ class Transactions:
 
 
 class TwoPhaseCommitOperator(CommittingOperator[BegunTransaction], FunctionSinkOperator):
-    """Drives a `TwoPhaseCommitSinkFunction`: its transactions are what is committed."""
+    """Drives a `TwoPhaseCommitSinkFunction`; its transactions are the committables."""
 
     committables = ListDescriptor("two-phase-commit")
-    """One element for each subtask: its open transaction, those that are pending, the context of the user."""
-    goes_on_after_failure = True  # After the restart there are fewer left.
+    """One element per subtask: its open transaction, the pending ones, and the user's context."""
+    goes_on_after_failure = True  # Fewer are left to recover after the restart.
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -89,13 +89,13 @@ class TwoPhaseCommitOperator(CommittingOperator[BegunTransaction], FunctionSinkO
             if not self.function.ignores_failures_after_timeout or timeout is None or elapsed <= timeout:
                 raise
             _log.error(
-                "operator '%s': transaction %r was begun %d ms ago, and its time-out is %d ms. It could not be committed, "
-                "and what was written into it may be lost: %s",
+                "operator '%s': transaction %r was begun %d ms ago, and its timeout is %d ms. It could not be committed, "
+                "and its records may be lost: %s",
                 *(self.context.name, committable.handle, elapsed, timeout, error.fault.summary),
             )
 
     def sweep(self, known: Sequence[BegunTransaction]) -> None:
-        """Aborts what was open when the checkpoint was taken; the user learns what was handled, for each subtask of then."""
+        """Aborts the transactions that were open at the checkpoint; reports the handled ones of each stored subtask."""
         for context, pending, current in self._restored:
             handled = [transaction.handle for transaction in pending]
             if context is not None:
@@ -118,7 +118,7 @@ class TwoPhaseCommitOperator(CommittingOperator[BegunTransaction], FunctionSinkO
         ratio, timeout = self.function.timeout_warning_ratio, self.function.transaction_timeout
         if ratio is not None and timeout is not None and self._age(transaction) > ratio * timeout:
             _log.warning(
-                "operator '%s': transaction %r has been open for %d ms, close to its time-out of %d ms or beyond it",
+                "operator '%s': transaction %r has been open for %d ms, close to its timeout of %d ms or beyond it",
                 *(self.context.name, transaction.handle, self._age(transaction), timeout),
             )
 

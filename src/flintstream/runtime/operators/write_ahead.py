@@ -1,4 +1,4 @@
-"""The operator of a write-ahead sink: records wait in checkpoints, and are sent once their checkpoint is complete."""
+"""The operator of a write-ahead sink: records are staged in checkpoints, and sent once their checkpoint is complete."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 CHUNK_RECORDS = 8192
-"""How many records are made bytes together."""
+"""The number of records serialised together."""
 
 
 @dataclass(frozen=True)
 class StagedRecords:
-    """The records of a subtask that came before a checkpoint, and after the one before it."""
+    """The records of a subtask between two checkpoints."""
 
     checkpoint_id: int
     subtask: int
@@ -36,12 +36,12 @@ class StagedRecords:
 
 
 class WriteAheadOperator(CommittingOperator[StagedRecords], FunctionOperator):
-    """Drives a `GenericWriteAheadSink`: records are staged, and committing them is sending them."""
+    """Drives a `GenericWriteAheadSink`: records are staged, and sent by the commit."""
 
     takes_declared_types = True
     proviso = "if its committer writes its mark with the values"
     committables = ListDescriptor("write-ahead")
-    """One element for each checkpoint and subtask whose records have not been sent. Each goes to one subtask as a whole."""
+    """One element per checkpoint and subtask with unsent records. An element is restored by one subtask as a whole."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -90,9 +90,9 @@ class WriteAheadOperator(CommittingOperator[StagedRecords], FunctionOperator):
         return [StagedRecords(checkpoint_id, self.context.subtask, timestamp, chunks)] if chunks else []
 
     def commit(self, committable: StagedRecords) -> None:
-        """Sends the records; what cannot be sent is tried again when the next checkpoint is complete.
+        """Sends the records; a failure is retried when the next checkpoint is complete.
 
-        At the end of the input there is none: the job fails.
+        At the end of the input there is no next one: the job fails.
         """
         try:
             sent = self.guarded(self._send, committable)
