@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class JobAttempt:
-    """Ties together what runs a job once: slots, sources, the epoch loop, checkpoints.
+    """Combines the slots, sources, epoch loop and checkpoints of one attempt.
 
     The job's own thread starts, runs and releases it; other threads may interrupt it.
     """
@@ -65,20 +65,20 @@ class JobAttempt:
 
     @property
     def epoch(self) -> int:
-        """The number of the last epoch that was begun."""
+        """Returns the number of the last epoch begun."""
         return 0 if self._epochs is None else self._epochs.number
 
     @property
     def accumulators(self) -> dict[str, Any]:
-        """The accumulators after the last epoch."""
+        """Returns the accumulators after the last epoch."""
         return {} if self._epochs is None else self._epochs.accumulators
 
     # --- start and end ---
 
     def start(self, restored: RestoredOperators | None) -> None:
-        """Starts the slots with their operators, and the sources where a checkpoint has left them."""
+        """Starts the slots with their operators, and the sources at their restored positions."""
         job, count = self._job, self._job.graph.slots_count
-        job.control.check()  # Whoever cancels from now on finds the pool.
+        job.control.check()  # A cancel from now on reaches the pool.
         job.progress.phase(f"starting {count} slot{'' if count == 1 else 's'}")
         self.pool.start()
         job.control.check()
@@ -106,7 +106,7 @@ class JobAttempt:
         info, user_code = self._job.settings.for_slots(self._job.job_id, self._number, self.pool.local)
         hosted_by = self._job.deployment.hosted_by
         if restored is not None:
-            self._job.check_lease()  # Sinks that are opened commit what waited in the checkpoint.
+            self._job.check_lease()  # Sinks commit what is pending in the checkpoint when they are opened.
         self._slots.deploy(
             lambda slot: Deploy(
                 info,
@@ -144,18 +144,18 @@ class JobAttempt:
         self._checkpoints.take_last()
 
     def commit(self, checkpoint_id: int) -> None:
-        """Lets sinks commit what a savepoint contains with which the job stops."""
+        """Lets sinks commit the savepoint with which the job stops."""
         self._checkpoints.commit(checkpoint_id)
 
     def finish(self) -> None:
-        """The job is done: closes all operators, and takes their last results."""
+        """Closes all operators at the end of the job, and fetches their last results."""
         assert self._epochs is not None
         self._epochs.close()
 
     def release(self, finished: bool) -> None:
-        """Leaves nothing running. What is still told of this attempt is not the next one's concern.
+        """Ends everything that runs; later messages of this attempt are ignored.
 
-        Once: the next attempt may fail before it exists, and the job then ends this one again.
+        Only the first call has an effect: if the next attempt fails before it exists, the job ends this one again.
         """
         if self._over:
             return
@@ -164,44 +164,44 @@ class JobAttempt:
         steps: list[Callable[[], None]] = [source.close for source in self._sources.values()]
         if not finished:
             steps.insert(0, self.interrupt)
-            # The job's own failure is what counts, and the slots are ended in any case.
+            # Failures to close do not matter: the job has failed already, and the slots are ended in any case.
             steps.append(lambda: self.pool.tell_all(Close(), self._job.settings.slot_timeouts.cancellation))
         steps.append(self.pool.close)
-        # A query that cannot be stopped, say, keeps neither slots alive nor the job from its restart.
+        # A step that fails, e.g. a query that cannot be stopped, must not keep slots alive or prevent the restart.
         clean_up(steps, f"job {self._job.job_id}: not all of its attempt {self._number} could be ended")
 
     # --- from other threads ---
 
     def _on_message(self, message: Any) -> None:
-        """Takes what slots say about snapshots; on a thread of the pool."""
+        """Handles the results of snapshots; on a thread of the pool."""
         if isinstance(message, SnapshotDone):
             self._job.coordinator.acknowledge(message)
         elif isinstance(message, SnapshotFailed):
             self._job.coordinator.decline(message)
 
     def _on_failure(self, fault: Fault) -> None:
-        """Something of this attempt has failed; on a thread of the pool or of a source."""
+        """Fails the attempt; on a thread of the pool or of a source."""
         if not self._over:
             self._job.control.fail(fault)
             self.give_up_calls(fault.summary)
             threading.Thread(target=self.interrupt, daemon=True).start()
 
     def interrupt(self) -> None:
-        """Ends what runs; may be called from any thread."""
+        """Cancels the epoch and the start of slots; may be called from any thread."""
         if self.runner is not None:
             self.runner.cancel()
         self.pool.interrupt()
 
     def fail_drain(self, seconds: float) -> None:
-        """The last epoch, before a savepoint for which the job was drained, does not end; on a thread of a timer."""
+        """Fails the attempt because the last epoch of a drained job, before its savepoint, hangs; on a timer's thread."""
         if not self._over:
-            why = f"the job was drained, and its savepoint could not begin for {seconds:g} s"
+            why = f"the job was drained, but its savepoint could not start for {seconds:g} s"
             self._on_failure(Diagnosis(self.pool).fault(why))
 
     def give_up_calls(self, why: str) -> None:
-        """Ends the waiting for slots: a user function may never return, and its slot never answer.
+        """Stops waiting for replies of slots: a user function may never return, and its slot never answer.
 
-        Not when the attempt ends already: slots have a moment then to close their operators.
+        Has no effect once the attempt ends: slots then have a moment to close their operators.
         """
         if not self._over:
             self.pool.give_up_calls(why)

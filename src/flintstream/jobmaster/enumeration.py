@@ -1,4 +1,4 @@
-"""Enumeration: runs a SplitEnumerator on a thread of its own, so that no epoch and no checkpoint waits for it."""
+"""Enumeration: runs a SplitEnumerator on its own thread, so that no epoch or checkpoint waits for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flintstream.runtime.source import Split, SplitSource
 from flintstream.runtime.stacks import frame_of, stack_of
 
 FIRST_SECONDS = 5.0
-"""How long the job waits for the first splits before it begins without them; most are found at once."""
+"""How long the job waits for the first splits before it starts without them; most are discovered at once."""
 CLOSE_SECONDS = 5.0
 """How long an enumerator may take to close."""
 _Result = TypeVar("_Result")
@@ -26,13 +26,13 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Found:
-    """What one discovery has brought."""
+    """The result of one discovery."""
 
     splits: list[Split]
     state: bytes
-    """The enumerator's state behind it, pickled."""
+    """The enumerator's pickled state after it."""
     complete: bool
-    """Whether no split will follow."""
+    """Whether there will be no more splits."""
 
 
 class Enumeration:
@@ -44,19 +44,19 @@ class Enumeration:
         self._on_data = on_data
         self._found: queue.SimpleQueue[Found] = queue.SimpleQueue()
         self._safe: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        """States in checkpoints that are complete; None to end."""
+        """The states of complete checkpoints; None to end."""
         self._looked = threading.Event()
         self._error: UserCodeError | None = None
         self._call: tuple[str, float] | None = None
-        """Which method runs, and since when."""
+        """The running method, and since when."""
         self._thread: threading.Thread | None = None
         with self._blame():
             self._enumerator = source.create_enumerator(parallelism)
 
     def start(self, state: bytes | None, complete: bool) -> None:
-        """Begins to look for splits, from the state that an earlier run has left; waits a moment for the first ones.
+        """Starts the discovery of splits, from a restored state; waits a moment for the first ones.
 
-        `complete` says that all were found by then.
+        `complete` is whether all were discovered before.
         """
         if complete:
             self._looked.set()
@@ -66,7 +66,7 @@ class Enumeration:
         self._looked.wait(FIRST_SECONDS)
 
     def found(self) -> Iterator[Found]:
-        """What was found since the last call; raises what the enumerator has failed with, or that it takes too long."""
+        """Yields discoveries since the last call; raises if the enumerator has failed or takes too long."""
         while True:
             try:
                 yield self._found.get_nowait()
@@ -79,23 +79,23 @@ class Enumeration:
             raise self._too_long(call[0])
 
     def assign(self, split: Split, loads: list[int]) -> int:
-        """Which subtask reads a split."""
+        """Returns the subtask that reads a split."""
         with self._blame():
             subtask = self._enumerator.assign(split, loads)
             if type(subtask) is not int or not 0 <= subtask < len(loads):
                 raise ValueError(
-                    f"{type(self._enumerator).__name__}.assign of split {split.split_id!r} gave {subtask!r}: expected the "
-                    f"index of a subtask, from 0 to {len(loads) - 1}"
+                    f"{type(self._enumerator).__name__}.assign of split {split.split_id!r} returned {subtask!r}: expected "
+                    f"the index of a subtask, from 0 to {len(loads) - 1}"
                 )
         return subtask
 
     def checkpoint_complete(self, state: bytes | None) -> None:
-        """A checkpoint that holds this state is complete; the enumerator learns it as soon as it has time."""
+        """Notifies the enumerator, on its thread, that a checkpoint with this state is complete."""
         if state is not None:
             self._safe.put(state)
 
     def close(self) -> None:
-        """Lets the enumerator close itself."""
+        """Closes the enumerator."""
         if self._thread is not None:
             self._safe.put(None)
             self._thread.join(CLOSE_SECONDS)
@@ -138,7 +138,7 @@ class Enumeration:
         return Found(splits, dumps(self._enumerator.snapshot()), once or self._enumerator.no_more_splits)
 
     def _serve_until(self, moment: float | None) -> bool:
-        """Tells the enumerator of checkpoints until it has to look again; false if it is to end."""
+        """Passes on notifications of checkpoints until the next discovery; returns False at the end."""
         while True:
             try:
                 state = self._safe.get(timeout=None if moment is None else max(0.0, moment - time.monotonic()))
@@ -158,7 +158,7 @@ class Enumeration:
 
     @contextmanager
     def _blame(self) -> Iterator[None]:
-        """Exceptions are the source's."""
+        """Attributes exceptions to the source."""
         try:
             yield
         except Exception as error:

@@ -1,4 +1,4 @@
-"""The right coordinator for each source of a job."""
+"""SourceFactory: creates the coordinator of each source of a job."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from flintstream.spark.session import work_directory
 
 
 class SourceFactory:
-    """Makes the coordinators of a job's sources, anew for each attempt; what attempts share stays here.
+    """Creates new coordinators for each attempt, and keeps what attempts share.
 
-    `directory` is where streaming DataFrames may keep their positions: one that outlives the driver if checkpoints do.
+    `directory` is for the positions of streaming DataFrames; it outlives the driver if checkpoints do.
     """
 
     def __init__(self, directory: str | None, checkpointing: bool) -> None:
@@ -36,7 +36,7 @@ class SourceFactory:
         on_data: Callable[[], None],
         on_failure: Callable[[BaseException], None],
     ) -> SourceCoordinator:
-        """The coordinator for a source; `slots` are those of the vertex's subtasks."""
+        """Returns the coordinator of a source; `slots` are those of the vertex's subtasks."""
         if isinstance(source, SplitSource):
             return SplitCoordinator(vertex_id, name, len(slots), source, on_data)
         frame = getattr(source, "frame", None)
@@ -69,7 +69,7 @@ class SourceFactory:
         return self._temporary
 
     def close(self) -> None:
-        """The job is over."""
+        """Removes files and blocks at the end of the job."""
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
         for blocks in self._blocks.values():

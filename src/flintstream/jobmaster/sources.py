@@ -1,4 +1,4 @@
-"""Source coordinators: which splits each source has, who reads them, and how far."""
+"""Source coordinators: assign the splits of sources to subtasks, and keep their positions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SourceCoordinator:
-    """The driver's side of one source vertex. This base serves sources that need no help: functions in slots."""
+    """The driver's side of one source vertex. This base is for sources without splits: functions in slots."""
 
     def __init__(self, vertex_id: int, name: str, parallelism: int) -> None:
         self.vertex_id = vertex_id
@@ -26,46 +26,46 @@ class SourceCoordinator:
         """Called once before the first epoch."""
 
     def work(self, limit: int) -> SourceWork:
-        """What the subtasks have to do in the next epoch."""
+        """Returns the work of the subtasks in the next epoch."""
         return SourceWork(limit)
 
     def reader(self) -> DataFrame | None:
-        """Rows for level 0 in the next epoch, for sources that Spark reads."""
+        """Returns the rows for level 0 in the next epoch, for sources that Spark reads."""
         return None
 
     def next_due(self) -> float | None:
-        """When (by the monotonic clock) this source wants an epoch; None for not by itself."""
+        """Returns when (by the monotonic clock) this source needs an epoch; None if it does not."""
         return None
 
     def epoch_done(self, reports: Sequence[VertexReport]) -> None:
-        """Takes in what the subtasks have read."""
+        """Updates positions after an epoch."""
 
     # --- checkpoints ---
 
     def position(self) -> Any:
-        """Where the source stands, between two epochs; None if its subtasks know."""
+        """Returns the position of the source between two epochs; None if its subtasks store it."""
         return None
 
     def resume(self, position: Any) -> None:
-        """Goes on from a position; called before `start`."""
+        """Restores a position; called before `start`."""
 
     @property
     def waits_for_checkpoint(self) -> bool:
-        """Whether nothing more comes before a checkpoint has stored what was read."""
+        """Returns whether the source has no more records until a checkpoint is complete."""
         return False
 
     def checkpoint_complete(self, position: Any) -> None:
-        """A checkpoint with this position is safe."""
+        """Called when a checkpoint with this position is complete."""
 
     def close(self) -> None:
         """Called once at the end."""
 
 
 class SplitCoordinator(SourceCoordinator):
-    """Deals out the splits that an enumerator finds, and keeps the positions of those that are not finished.
+    """Assigns the splits that an enumerator discovers, and keeps the positions of unfinished ones.
 
-    What the enumerator finds arrives together with its state behind that discovery, and is taken in between two epochs: a
-    checkpoint has a split and the state that knows of it, or neither. So a split that was read to its end can be forgotten.
+    Discovered splits arrive together with the enumerator's state after the discovery, between two epochs: a checkpoint
+    contains a split and the state that includes it, or neither. So finished splits can be forgotten.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class SplitCoordinator(SourceCoordinator):
     ) -> None:
         super().__init__(vertex_id, name, parallelism)
         self._splits: dict[str, Split] = {}
-        """Found, and not read to the end."""
+        """The discovered splits that are not finished."""
         self._readers: list[set[str]] = [set() for _ in range(parallelism)]
         self._unassigned: list[Split] = []
         self.positions: dict[str, Any] = {}
-        """Where each split stands that was dealt out."""
+        """The positions of assigned splits."""
         self._state: bytes | None = None
-        """The enumerator's, pickled, as it was when it had found all that is here."""
+        """The enumerator's pickled state after the discovery of these splits."""
         self._complete = False
         self._bounded = source.bounded
         self._enumeration = Enumeration(name, source, parallelism, on_data)
@@ -98,7 +98,7 @@ class SplitCoordinator(SourceCoordinator):
         return {"left": left, "enumerator": self._state, "complete": self._complete}
 
     def resume(self, position: dict[str, Any]) -> None:
-        if "known" in position:  # Stored before sources had enumerators: by the names of all splits.
+        if "known" in position:  # The format from before enumerators: the names of all splits.
             self._state, self._complete = dumps(position["known"]), self._bounded
         else:
             self._state, self._complete = position["enumerator"], position["complete"]
@@ -108,13 +108,13 @@ class SplitCoordinator(SourceCoordinator):
 
     def work(self, limit: int) -> SourceWork:
         self._take_found()
-        dealt: dict[int, list[tuple[Split, Any]]] = {}
+        assigned: dict[int, list[tuple[Split, Any]]] = {}
         for split in self._unassigned:
             subtask = self._enumeration.assign(split, [len(splits) for splits in self._readers])
             self._readers[subtask].add(split.split_id)
-            dealt.setdefault(subtask, []).append((split, self.positions.get(split.split_id)))
+            assigned.setdefault(subtask, []).append((split, self.positions.get(split.split_id)))
         self._unassigned = []
-        return SourceWork(limit, dealt, self._complete)
+        return SourceWork(limit, assigned, self._complete)
 
     def next_due(self) -> float | None:
         was_complete = self._complete

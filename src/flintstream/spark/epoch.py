@@ -1,4 +1,4 @@
-"""EpochRunner: one Spark job an epoch, always the same straight chain of levels."""
+"""EpochRunner: one Spark job per epoch, always the same straight chain of levels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class EpochRunner(Transport):
     """The transport of one attempt of a job: the shuffles of Spark jobs.
 
-    `levels` holds for each level the names of its vertices, and `widths` the number of slots that take part in it.
+    `levels` has the names of the vertices of each level, and `widths` the number of slots in it.
     """
 
     def __init__(
@@ -37,25 +37,25 @@ class EpochRunner(Transport):
         self._spark = job_session(spark)
         self._context = spark.sparkContext
         self._job_id = job_id
-        # Never that of another job, also not of one with the same id: what is cancelled stays so.
+        # Unique, even among jobs with the same id: a cancelled group stays cancelled.
         self.group = f"flint-{job_id}-{attempt}-{uuid.uuid4().hex[:8]}"
         self._widths = list(widths)
         self._tasks = [LevelTask(job_id, attempt, level, vertices, slots) for level, vertices in enumerate(levels)]
         self._plan: Any = None
 
     def run(self, epoch: int, readers: Sequence[DataFrame] = ()) -> None:
-        """Runs an epoch to its end; raises what Spark raises. `readers` are rows for level 0."""
+        """Runs an epoch to its end; raises Spark's exceptions. `readers` are rows for level 0."""
         self._context.setLocalProperty("spark.scheduler.pool", self.group)
         self._context.setJobGroup(self.group, f"epoch {epoch} of job {self._job_id}", True)
         self._context.setLocalProperty(EPOCH_PROPERTY, str(epoch))
         self._frame(readers).collect()
 
     def cancel(self) -> None:
-        """Stops the epoch that runs, and any that would begin later; may be called from any thread."""
+        """Cancels the running epoch and prevents later ones; may be called from any thread."""
         cancel_jobs(self._context, self.group, "the job has ended")
 
     def _frame(self, readers: Sequence[DataFrame]) -> DataFrame:
-        """The epoch's plan. Without readers it never changes: it is analysed once, and planned anew from there."""
+        """Returns the plan of an epoch. Without readers it never changes: it is analysed once, and only planned again."""
         if readers:
             return self._chain(self._exchanged(in_session(_union(readers), self._spark), 0))
         if self._plan is None:
@@ -71,7 +71,7 @@ class EpochRunner(Transport):
         return frame
 
     def _exchanged(self, frame: DataFrame, level: int) -> DataFrame:
-        # Sorted by number first, so that the channels of a receiver take turns and each stays in order.
+        # Sorted by number first, so that the channels of a receiver alternate, and each stays in order.
         by_id = frame.repartitionById(self._widths[level], "slot")
         return by_id.sortWithinPartitions("seq", "input", "channel")
 

@@ -1,4 +1,4 @@
-"""What a Spark task of a level does: streams its blocks to the slot that owns them, and the slot's output onward."""
+"""The Spark task of a level: streams its blocks to the slot that owns them, and the slot's output onward."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flintstream.runtime.slot.protocol import (
 )
 
 EPOCH_PROPERTY = "flint.epoch"
-"""The local property of a Spark job that says which epoch it runs, so that the plan itself is the same for all."""
+"""The local property of a Spark job with its epoch, so that the plan is the same for all epochs."""
 
 ROW_SCHEMA = "slot INT, vertex INT, input INT, channel INT, seq INT, block BINARY"
 _ARROW_SCHEMA = pa.schema(
@@ -39,7 +39,7 @@ _YIELD_ROWS = 64
 
 
 class LevelFailed(RuntimeError):
-    """The slot has refused the task or failed; the driver knows why."""
+    """The slot has refused the task or failed; the driver knows the reason."""
 
 
 class InputFailed(LevelFailed):
@@ -87,7 +87,7 @@ _settled = False
 
 
 def settle_worker() -> None:
-    """Makes a Python worker of Spark fit for task after task; once for each, in its first one."""
+    """Prepares a Python worker of Spark for many tasks; once per worker, in its first task."""
     global _settled
     if _settled:
         return
@@ -99,7 +99,7 @@ def settle_worker() -> None:
 
 
 def _end_quietly_when_idle() -> None:
-    """Lets an idle worker end when the JVM hangs up; PySpark would report it to the JVM, and print that it cannot."""
+    """Ends an idle worker when the JVM hangs up; PySpark would try to report it to the JVM, and print an error."""
     from pyspark import worker
 
     main = worker.main
@@ -113,7 +113,7 @@ def _end_quietly_when_idle() -> None:
 
 
 class _Sender(threading.Thread):
-    """Sends the input while the main thread takes the output: sending all first would fill both sockets and stop."""
+    """Sends the input while the main thread receives the output: sending everything first would deadlock on full sockets."""
 
     def __init__(
         self, connection: Connection, batches: Iterator[pa.RecordBatch], vertices: Mapping[int, str], work: str
@@ -139,7 +139,7 @@ class _Sender(threading.Thread):
             if isinstance(error, InputFailed):
                 with suppress(OSError):
                     self._connection.send_bytes(FAILED + str(error).encode(errors="replace"))
-            # The slot is waiting for input: hanging up tells it that none will come.
+            # The slot is waiting for input: hanging up tells it that there will be none.
             self._hang_up()
 
     def _input(self) -> Iterator[pa.RecordBatch]:
@@ -157,7 +157,7 @@ class _Sender(threading.Thread):
         return f"the last block received was number {number} of channel {channel}, for {place}"
 
     def _hang_up(self) -> None:
-        """Not a close: the main thread reads from this connection, and may have closed it."""
+        """Shuts the connection down without closing it: the main thread reads from it, and may have closed it."""
         with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as duplicate:
             duplicate.shutdown(socket.SHUT_RDWR)
 
@@ -170,7 +170,7 @@ class _Sender(threading.Thread):
 
 
 def _rows(connection: Connection) -> Iterator[pa.RecordBatch]:
-    """The slot's output as Arrow batches, until it says that the level is done."""
+    """Yields the slot's output as Arrow batches, until the level is done."""
     columns: list[list[Any]] = [[] for _ in range(6)]
     gathered = 0
     while True:
@@ -192,7 +192,7 @@ def _rows(connection: Connection) -> Iterator[pa.RecordBatch]:
 
 
 def row_batch(columns: list[list[Any]]) -> pa.RecordBatch:
-    """Rows of the exchange, given as one list a column."""
+    """Returns rows of the exchange, given one list per column."""
     arrays = [pa.array(column, pa.int32()) for column in columns[:5]]
     return pa.RecordBatch.from_arrays([*arrays, _binary_array(columns[5])], schema=_ARROW_SCHEMA)
 

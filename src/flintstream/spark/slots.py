@@ -1,4 +1,4 @@
-"""Slots as the driver sees them: started through a barrier stage on the executors, spoken to over control connections."""
+"""SlotPool: the driver's side of slots, started by a barrier stage on the executors and called over control connections."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
 
 CLOSE_SECONDS = 5.0
 EXIT_SECONDS = 30.0
-"""How long to wait for the exit status of a slot that has gone."""
+"""How long to wait for the exit status of a lost slot."""
 LOOK_SECONDS = 10.0
-"""How long a slot may take to say what it does."""
+"""How long a slot may take to report its activity."""
 _WAIT_SECONDS = 0.1
 _STEP_SECONDS = 1.0
 # A slot's socket is "<directory>/slot-<n>-<8 characters>/s".
@@ -65,7 +65,7 @@ _log = logging.getLogger(__name__)
 
 
 class SlotError(RuntimeError):
-    """A slot failed, or could not be reached; `fault` says why where the slot could still tell."""
+    """A slot failed or is unreachable; `fault` is the reason if the slot could report it."""
 
     def __init__(self, message: str, fault: Fault | None = None) -> None:
         super().__init__(message)
@@ -83,11 +83,11 @@ class SlotHandle:
     connection: Connection
     outbox: Outbox
     heard: float
-    """When it has answered last, by the monotonic clock."""
+    """When it was last heard of, by the monotonic clock."""
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
+        """Returns its process id."""
         return self.process.pid
 
     def __str__(self) -> str:
@@ -97,9 +97,9 @@ class SlotHandle:
 class SlotPool:
     """The slots of one attempt of a job.
 
-    `on_data` is called when a source has records, `on_failure` once when a slot has failed or gone, `on_message` with all
-    else that a slot tells by itself; each on a thread of the pool, and each must return quickly. If `encrypted`, what goes
-    between machines is.
+    `on_data` is called when a source has records, `on_failure` when a slot has failed or is lost, `on_message` with other
+    messages of slots; each on a thread of the pool, and each must return quickly. If `encrypted`, traffic between machines
+    is encrypted.
     """
 
     def __init__(
@@ -132,12 +132,12 @@ class SlotPool:
         self._closing = False
         self._lost_slots: dict[int, str] = {}
         self._given_up: str | None = None
-        self._sent_away: str | None = None
-        """Why a slot could not be taken in."""
+        self._refused: str | None = None
+        """Why a slot was refused."""
         self._started: dict[int, Process] = {}
-        """By slot, what was started: on this machine the shell that waits for the slot."""
+        """The started processes by slot: locally, the shell that waits for the slot."""
         self._all_here = threading.Event()
-        # Never that of another attempt, which is cancelled with all that would still begin in it.
+        # Unique: the group of another attempt may be cancelled, with everything that would still start in it.
         self._group = f"flint-{job_id}-{attempt}-slots-{uuid.uuid4().hex[:8]}"
         self._interrupted = False
         self._last_beat: float | None = None
@@ -148,13 +148,13 @@ class SlotPool:
     # --- start and end ---
 
     def start(self) -> None:
-        """Starts the slots on the executors and waits until each has called back."""
+        """Starts the slots on the executors, and waits until each has registered."""
         own: Address
         if self.local and len(os.fsencode(self.directory)) <= _LONGEST_DIRECTORY:
             own = os.path.join(self.directory, "driver")
         else:
             own = (self._spark.sparkContext.getConf().get("spark.driver.host", "localhost"), 0)
-        # All slots may come at once.
+        # All slots may connect at once.
         most_waiting = max(MOST_WAITING, 2 * self._count)
         self._listener = ConnectionListener(own, self.credentials, self._register, most_waiting=most_waiting)
         threading.Thread(target=self._listener.serve, name="slots", daemon=True).start()
@@ -165,20 +165,20 @@ class SlotPool:
         threading.Thread(target=self._listen, name="slot events", daemon=True).start()
 
     def interrupt(self) -> None:
-        """Ends a start that is under way; may be called from any thread."""
+        """Cancels a start in progress; may be called from any thread."""
         self._interrupted = True
         self._cancel_start()
 
     def _cancel_start(self) -> None:
-        """Ends the stage that starts slots, and what runs behind it on the same thread before the first epoch."""
+        """Cancels the stage that starts slots, and later jobs on the same thread before the first epoch."""
         cancel_jobs(self._spark.sparkContext, self._group, "the slots are not needed any more")
 
     def _wait_for_calls(self, started: dict[int, Process], deadline: float) -> None:
-        """Waits until each slot has called back; on this machine, no longer than its process lives."""
+        """Waits until each slot has registered; locally, no longer than its process lives."""
         while not self._all_here.wait(_WAIT_SECONDS):
             missing = sorted(set(started) - set(self._slots))
-            if self._sent_away is not None:
-                raise SlotError(self._sent_away)
+            if self._refused is not None:
+                raise SlotError(self._refused)
             if self._interrupted:
                 raise SlotError(f"slots {missing} are not needed any more")
             if self.local and (dead := [slot for slot in missing if not started[slot].runs()]):
@@ -190,19 +190,19 @@ class SlotPool:
                 )
 
     def _register(self, connection: Connection) -> None:
-        """Takes in a slot that calls for the first time; one that comes too late is sent away, and ends."""
+        """Registers a slot that connects; one that comes too late is refused, and exits."""
         try:
             message = connection.recv()
         except (EOFError, OSError):
-            connection.close()  # It has died meanwhile; that it is missing is noticed.
+            connection.close()  # It has died, and will be missed.
             return
-        except Exception as error:  # A class that is not here.
-            self._send_away(
+        except Exception as error:  # A class that is missing here.
+            self._refuse_slot(
                 connection, f"a slot's registration cannot be read ({error!r}), and is of an unknown version"
             )
             return
         if isinstance(message, Registration) and message.version != VERSION:
-            self._send_away(connection, f"{message} speaks version {message.version} of the control messages")
+            self._refuse_slot(connection, f"{message} speaks version {message.version} of the control messages")
             return
         with self._lock:
             if self._closing or not isinstance(message, Registration) or message.slot in self._slots:
@@ -221,16 +221,16 @@ class SlotPool:
             if len(self._slots) == self._count:
                 self._all_here.set()
 
-    def _send_away(self, connection: Connection, why: str) -> None:
-        """A slot that does not understand this driver, nor this driver it, ends the start."""
+    def _refuse_slot(self, connection: Connection, why: str) -> None:
+        """Refuses a slot of another version, which fails the start."""
         connection.close()
-        self._sent_away = (
+        self._refused = (
             f"{why}, the driver speaks version {VERSION}: another Flintstream is installed where the slot runs; install the "
             "same on all machines"
         )
 
     def _launch_in_time(self) -> dict[int, Process]:
-        """Starts the processes, unless Spark cannot within the time that it has."""
+        """Starts the processes, within the timeout."""
         too_late = threading.Event()
 
         def cancel() -> None:
@@ -255,8 +255,9 @@ class SlotPool:
             timer.cancel()
 
     def _launch(self) -> dict[int, Process]:
-        """Starts the processes, and gives them by slot. A barrier stage needs a core for each task, so a task may start
-        several slots."""
+        """Starts the processes, and returns them by slot. A barrier stage needs a core per task, so a task may start several
+        slots.
+        """
         context = self._spark.sparkContext
         cores = context.defaultParallelism
         tasks = max(1, min(self._count, cores))
@@ -287,7 +288,7 @@ class SlotPool:
         )
 
     def close(self) -> None:
-        """Ends all slots: gives user code the chance to close, then closes the connections, at which slots exit."""
+        """Ends all slots: closes the connections, upon which slots exit."""
         with self._lock:
             self._closing = True
             listener, self._listener = self._listener, None
@@ -301,17 +302,17 @@ class SlotPool:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _wait_for_exit(self) -> None:
-        """On this machine, nothing of a job is left when it has ended."""
+        """Waits until local processes have exited, and kills them if they do not."""
         if not self.local:
             return
         started = time.monotonic()
         killed = False
-        # Nothing is written into the directory any more once the shells are gone.
+        # The shells too: they write into the directory until they exit.
         waiting = [*(handle.process for handle in self._slots.values()), *self._started.values()]
         while waiting := [process for process in waiting if process.runs()]:
             waited = time.monotonic() - started
             if waited >= CLOSE_SECONDS and not killed:
-                # User code that never lets another thread of its process run: a regular expression, say.
+                # User code may block all threads of its process, e.g. a regular expression.
                 killed = True
                 for process in waiting:
                     process.kill()
@@ -331,12 +332,12 @@ class SlotPool:
 
     @property
     def handles(self) -> list[SlotHandle]:
-        """The slots, by number."""
+        """Returns the slots, by number."""
         return [self._slots[slot] for slot in sorted(self._slots)]
 
     @property
     def local_processes(self) -> list[Process]:
-        """The processes of the slots that run on this machine now."""
+        """Returns the processes of the slots on this machine."""
         if self._closing or not self.local:
             return []
         return [handle.process for handle in list(self._slots.values())]
@@ -346,7 +347,7 @@ class SlotPool:
         return self._replies_to(type(message), {slot: self._send(slot, message)}, timeout)[0]
 
     def call_all(self, message: Message[Result], timeout: float | None = None) -> list[Result]:
-        """Says the same to all slots; as `call_each`."""
+        """Calls all slots with the same message; as `call_each`."""
         return self.call_each(type(message), lambda slot: message, timeout)
 
     def call_each(
@@ -355,11 +356,10 @@ class SlotPool:
         message: Callable[[int], Message[Result]],
         timeout: float | None = None,
     ) -> list[Result]:
-        """Calls all slots at once, each by its own message, and waits for all replies, in the order of the slots.
+        """Calls all slots at once, each with its own message; returns the replies in the order of the slots.
 
-        Without a timeout it is that of the settings, and none for calls that run user code: those may take as long as they
-        like, and end when the pool is told to give up. A slot that is in such code of its own accord, reading
-        ahead say, is not late.
+        The default timeout is that of the settings, and none for calls that run user code: those have no time limit, and
+        end with `give_up_calls`. A slot that runs user code on its own, e.g. polling a source, is not late.
         """
         return self._replies_to(kind, {slot: self._send(slot, message(slot)) for slot in range(self._count)}, timeout)
 
@@ -370,8 +370,8 @@ class SlotPool:
             timeout = self.timeouts.call
         while _late(sent, timeout):
             looked = self.look()
-            # Calls queue behind code of the program: a reader, say, that waits for its server. The watchdog reports that.
-            # What was answered meanwhile is not late, nor what is answered in the moment after such code has returned.
+            # Calls queue behind user code, e.g. a reader that waits for its server; the watchdog reports that. A reply that
+            # has arrived in the meantime is not late, nor one that arrives right after such code has returned.
             late = [slot for slot in _late(sent, _STEP_SECONDS) if not _in_user_code(looked[slot])]
             if late:
                 diagnosis = "\n".join(self.describe((slot, looked[slot])) for slot in late)
@@ -381,13 +381,13 @@ class SlotPool:
     # --- what slots do ---
 
     def look(self) -> dict[int, Activity | None]:
-        """What each slot does now; None for one that does not answer."""
+        """Returns the activity of each slot; None for one that does not answer."""
         sent = {slot: self._send(slot, Look()) for slot in sorted(self._slots)}
         _wait_for(sent.values(), LOOK_SECONDS, ALL_COMPLETED)
         return {slot: future.result() if _answered(future) else None for slot, future in sent.items()}
 
     def describe(self, looked: tuple[int, Activity | None]) -> str:
-        """What a slot does, for a person."""
+        """Describes the activity of a slot, for people."""
         slot, activity = looked
         if activity is None:
             return (
@@ -397,9 +397,9 @@ class SlotPool:
         return f"{self._slots[slot]} {activity.describe()}\n{activity.stacks()}".rstrip()
 
     def beat(self) -> None:
-        """Asks all slots for a sign of life, and loses those that have given none for too long."""
+        """Sends a heartbeat to all slots; those silent for too long are lost."""
         now = time.monotonic()
-        # A driver that was stopped itself, by Control-Z say, has not listened: that is no silence of the slots.
+        # A driver that was suspended itself, e.g. by Control-Z, has not listened: the slots were not silent.
         missed = max(0.0, now - (self._last_beat or now) - 2 * self.timeouts.heartbeat_interval)
         self._last_beat = now
         for handle in list(self._slots.values()):
@@ -415,12 +415,12 @@ class SlotPool:
     # --- messages ---
 
     def tell_all(self, message: Message[Any], timeout: float | None) -> None:
-        """Calls all slots that can be reached, and gives them time to do it, whatever comes of it."""
+        """Calls all reachable slots and waits for them, ignoring failures."""
         self._given_up = None
         _wait_for([self._send(slot, message) for slot in list(self._slots)], timeout, ALL_COMPLETED)
 
     def give_up_calls(self, why: str) -> None:
-        """Ends the waiting for replies, now and in future: the job is about to end."""
+        """Stops waiting for replies, now and in future: the attempt is about to end."""
         self._given_up = why
         for number in list(self._replies):
             self._refuse(number, SlotError(why))
@@ -480,7 +480,7 @@ class SlotPool:
             self._on_message(message)
 
     def _exit_status(self, slot: int) -> int | None:
-        """How a slot has ended; on other machines, nobody knows."""
+        """Returns the exit status of a slot; unknown (None) on other machines."""
         if not self.local:
             return None
         return exit_status(self.directory, slot, EXIT_SECONDS, self._started[slot].runs)
@@ -492,13 +492,13 @@ class SlotPool:
 
 
 def _unsent(slot: int, error: BaseException) -> BaseException:
-    """What cannot be pickled is the caller's matter; all else is the connection's."""
+    """Returns the error of an unsent message: a SlotError, unless the message could not be pickled."""
     unreachable = isinstance(error, OSError | ValueError)
     return SlotError(f"slot {slot} cannot be reached: {error}") if unreachable else error
 
 
 def _late(sent: dict[int, Future[Any]], seconds: float | None) -> list[int]:
-    """Waits for replies, and gives the slots whose are missing; raises the first failure."""
+    """Waits for replies, and returns the slots without one; raises the first failure."""
     _wait_for(sent.values(), seconds, FIRST_EXCEPTION)
     for future in sent.values():
         if future.done():
@@ -507,8 +507,9 @@ def _late(sent: dict[int, Future[Any]], seconds: float | None) -> list[int]:
 
 
 def _wait_for(futures: Collection[Future[Any]], seconds: float | None, until: str) -> None:
-    """Waits step by step. A step counts once, however long it takes: a driver that was stopped itself, by Control-Z say, has
-    not listened."""
+    """Waits in steps, each of which counts with its nominal length: a driver that was suspended, e.g. by Control-Z, has not
+    listened.
+    """
     left = math.inf if seconds is None else seconds
     while left > 0:
         step = min(left, _STEP_SECONDS)
@@ -529,7 +530,7 @@ def _answered(future: Future[Any]) -> bool:
 def _start_slots(
     python_executable: str | None, directory: str | None, groups: Iterable[list[tuple[int, bytes]]]
 ) -> Iterator[tuple[int, Process]]:
-    """Runs in a Spark task: starts slot processes that outlive it, and gives each."""
+    """Runs in a Spark task: starts slot processes, which outlive it, and yields each."""
     settle_worker()
     for specs in groups:
         for slot, spec in specs:

@@ -1,6 +1,6 @@
-"""LocalJob: a whole job graph in this process, without Spark. For tests of graphs and of the runtime.
+"""LocalJob: runs a whole job graph in this process, without Spark. For tests of graphs and of the runtime.
 
-The slots are those of a job, with operators that were pickled for them; a LocalTransport takes the place of Spark.
+The slots are those of a real job, with pickled operators; a LocalTransport replaces Spark.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class LocalJob:
         job.run()
         assert job.collected["my collector"] == [...]
 
-    :param records_per_epoch: how many records each source subtask reads in an epoch; few make many epochs.
+    :param records_per_epoch: the most records that a source subtask reads in an epoch; a small number makes many epochs.
     :param batch_mode: run as in `RuntimeExecutionMode.BATCH`.
-    :param job_parameters: what `runtime_context.get_job_parameter` gives.
+    :param job_parameters: the job parameters, for `runtime_context.get_job_parameter`.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class LocalJob:
         self._on_data = threading.Event()
         self._opened = False
         self.epochs = 0
-        """How many epochs have run."""
+        """The number of epochs so far."""
         self.collected: dict[str, list[Any]] = {}
         """The records of each collecting sink, by collector id."""
         self.printed: list[str] = []
@@ -97,7 +97,7 @@ class LocalJob:
     # --- running ---
 
     def run(self, timeout: float = 30.0) -> LocalJob:
-        """Runs the job to its end and closes it; not to end within `timeout` seconds is an error."""
+        """Runs the job to its end and closes it; raises a TimeoutError after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         try:
             self.open()
@@ -105,14 +105,14 @@ class LocalJob:
                 self._wait(deadline)
             self._last_checkpoint()
         except BaseException:
-            with suppress(Exception):  # What has failed first counts.
+            with suppress(Exception):  # The first failure counts.
                 self.close()
             raise
         self.close()
         return self
 
     def open(self) -> None:
-        """Opens all tasks, those behind first."""
+        """Opens all tasks, the last ones first."""
         self._opened = True
         for slot in self._slots:
             slot.deploy(self._job, pickle_operators(self._deployment.hosted_by(slot.number)))
@@ -142,7 +142,7 @@ class LocalJob:
         return all(vertex.finished for vertex in vertices)
 
     def _last_checkpoint(self) -> None:
-        """What a job ends with where a sink commits."""
+        """Takes the final checkpoint, if a sink commits."""
         if any(operator.commits for task in self.tasks for operator in task.operators.values()):
             for task in self.tasks:
                 task.snapshot(1, system_clock())
@@ -150,7 +150,7 @@ class LocalJob:
                 task.notify_checkpoint_complete(1)
 
     def close(self) -> None:
-        """Closes all tasks; the first failure is raised."""
+        """Closes all tasks; raises the first failure."""
         errors: list[BaseException] = []
         for close in [each.close for each in self._slots] + [each.close for each in self._sources]:
             try:
@@ -163,16 +163,16 @@ class LocalJob:
 
     @property
     def tasks(self) -> list[Task]:
-        """All tasks, slot by slot."""
+        """Returns all tasks, slot by slot."""
         return [task for slot in self._slots for task in slot.tasks]
 
     @property
     def sent(self) -> list[SentBlock]:
-        """The blocks that tasks have sent to others in the last epoch."""
+        """Returns the blocks sent between tasks in the last epoch."""
         return self._transport.sent
 
     def is_due(self) -> bool:
-        """Whether an epoch is worth running, as a job finds out."""
+        """Returns whether an epoch is due, as in a real job."""
         for slot in self._slots:
             if any([head.poll() for head in slot.pollable]):
                 slot.notify_data()

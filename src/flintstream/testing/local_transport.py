@@ -1,4 +1,4 @@
-"""LocalTransport: blocks between slots of one process, level by level and in the order that Spark's shuffle gives them."""
+"""LocalTransport: moves blocks between slots of one process, level by level, in the order of Spark's shuffle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flintstream.runtime.slot.transport import Transport
 
 
 class SentBlock(NamedTuple):
-    """A block on its way, with its address."""
+    """A block with its address."""
 
     slot: int
     vertex: int
@@ -22,7 +22,7 @@ class SentBlock(NamedTuple):
 
 
 class LocalTransport(Transport):
-    """Feeds slots one after the other, on the thread that runs an epoch. `levels` holds for each level its vertices."""
+    """Feeds slots one after the other, on the thread that runs an epoch. `levels` has the vertices of each level."""
 
     def __init__(self, job_id: str, levels: Sequence[frozenset[int]], slots: Sequence[Slot]) -> None:
         self._job_id = job_id
@@ -30,12 +30,12 @@ class LocalTransport(Transport):
         self._slots = slots
         self._cancelled = False
         self.sent: list[SentBlock] = []
-        """What tasks have sent to others in the last epoch."""
+        """The blocks sent between tasks in the last epoch."""
 
     def run(self, epoch: int, readers: Sequence[Any] = ()) -> None:
         self.sent = []
         for level, vertices in enumerate(self._levels):
-            # As an exchange sorts them: the channels of a receiver take turns, and each stays in order.
+            # Sorted as by an exchange: the channels of a receiver alternate, and each stays in order.
             blocks = sorted(
                 (sent for sent in self.sent if sent.vertex in vertices),
                 key=lambda sent: (sent.number, sent.input, sent.channel),

@@ -333,7 +333,7 @@ def test_where_an_enumerator_sends_a_split(monkeypatch):
         read_days(reading, 10)
         monkeypatch.setattr(Days, "assign", lambda self, split, loads: 3)
         with pytest.raises(
-            UserCodeError, match=r"Days.assign of split 'day \d+' gave 3: expected the index of a subtask"
+            UserCodeError, match=r"Days.assign of split 'day \d+' returned 3: expected the index of a subtask"
         ):
             read_days(reading, 1000)
 
