@@ -10,6 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.waiting import wait_until
 
 from .certificates import write_certificates
 from .jars import class_path, jars_of, java
@@ -47,6 +48,8 @@ class KafkaServer(Server):
         name = name or f"topic-{uuid.uuid4().hex[:12]}"
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         self.admin.create_topics([topic], operation_timeout=_SECONDS)[name].result(_SECONDS)
+        # The controller has it; the broker, which clients ask, hears of it a moment later.
+        wait_until(lambda: name in self.admin.list_topics(timeout=_SECONDS).topics, what=f"the topic {name}")
         return name
 
     def delete_topic(self, name: str) -> None:

@@ -95,6 +95,10 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         # As in Java, undecodable bytes become replacement characters: a malformed message must not stop a job.
         return str(message, self.charset, "replace")
 
+    def deserialize_block(self, messages: list[bytes]) -> list[Any]:
+        charset = self.charset
+        return [str(message, charset, "replace") for message in messages]
+
     def get_produced_type(self) -> TypeInformation:
         return Types.STRING()
 

@@ -1,0 +1,36 @@
+"""What can go wrong with Kafka, as the author of a job should read it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from flintstream.runtime.faults import PermanentError
+
+
+class KafkaConnectorError(Exception):
+    """Kafka could not be reached, or has refused a request; the message says which."""
+
+
+class LostTransactionError(PermanentError):
+    """A transaction that a checkpoint knows was aborted, and its records are lost."""
+
+
+def check_packages(what: str, *names: str) -> None:
+    """Raises an error that says what to install where one of the Python packages is missing."""
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise ImportError(
+                f"{what} needs the Python package {name.replace('_', '-')}, also where the slots run: "
+                "pip install 'flintstream[kafka]'"
+            ) from error
+
+
+def reason_of(error: Any) -> str:
+    """The reason that an error of confluent-kafka gives, with its name: `UNKNOWN_TOPIC_OR_PART: …`."""
+    found = error.args[0] if isinstance(error, Exception) and error.args else error
+    if hasattr(found, "name") and hasattr(found, "str"):
+        return f"{found.name()}: {found.str()}"
+    return f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
