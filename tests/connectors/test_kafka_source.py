@@ -6,14 +6,16 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import confluent_kafka
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 from tests.waiting import wait_until
 
 from flintstream.common.serialization import DeserializationSchema, SimpleStringSchema
 from flintstream.common.typeinfo import Types
 from flintstream.datastream.connectors.kafka import (
+    FlinkKafkaConsumer,
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
     KafkaRecordDeserializationSchema,
@@ -528,3 +530,89 @@ def committed(kafka: KafkaServer, group: str) -> list[int]:
 def shown(reading: Reading, name: str) -> list[Any]:
     """The values of all metrics of a name."""
     return [value for key, value in reading.metrics.snapshot().items() if key.rpartition(".")[2] == name]
+
+
+# --- the older name ---
+
+
+def consumer(kafka: KafkaServer, topics: Any, **properties: str) -> FlinkKafkaConsumer:
+    given = {"bootstrap.servers": kafka.bootstrap()} | {
+        key.replace("_", "."): value for key, value in properties.items()
+    }
+    return FlinkKafkaConsumer(topics, SimpleStringSchema(), given)
+
+
+def test_the_older_consumer_starts_where_it_is_told(kafka: KafkaServer, topic: str) -> None:
+    commit(kafka, topic, {0: 1})
+    everything, nothing = (["a", "b", "c"], ["x", "y"]), ([], [])
+
+    def found(made: FlinkKafkaConsumer) -> tuple[list[Any], ...]:
+        return tuple(read(made.as_source()).values())
+
+    assert found(consumer(kafka, topic).set_start_from_earliest()) == everything
+    assert found(consumer(kafka, [topic]).set_start_from_latest()) == nothing
+    assert found(consumer(kafka, topic).set_start_from_timestamp(1500)) == ([], ["x", "y"])
+    assert found(consumer(kafka, topic)) == nothing
+    assert found(consumer(kafka, topic, group_id=topic)) == (["b", "c"], [])
+    assert found(consumer(kafka, topic, group_id=topic, auto_offset_reset="earliest")) == (["b", "c"], ["x", "y"])
+    assert consumer(kafka, topic).get_produced_type() == Types.STRING()
+
+
+def test_the_older_consumer_leaves_out_restored_topics_that_it_no_longer_reads(kafka: KafkaServer, topic: str) -> None:
+    other = kafka.create_topic()
+    with Reading(consumer(kafka, [topic, other]).set_start_from_earliest().as_source()) as reading:
+        splits = [(split, None) for split in reading.enumerator.discover()]
+    for filters, finished in ((True, {f"{topic}-0", f"{topic}-1"}), (False, set())):
+        made = consumer(kafka, other)
+        if not filters:
+            made.disable_filter_restored_partitions_with_subscribed_topics()
+        with Reading(made.as_source()) as reading:
+            reading.records = {split.split_id: [] for split, _ in splits}
+            reading.reader.add_splits(splits)
+            reading.poll()
+            assert reading.finished == finished
+
+
+def test_what_the_older_consumer_refuses(kafka: KafkaServer) -> None:
+    class Ends(SimpleStringSchema):
+        def is_end_of_stream(self, next_element: Any) -> bool:
+            return True
+
+    with pytest.raises(NotImplementedError, match="Ends.is_end_of_stream has no effect"):
+        FlinkKafkaConsumer("t", Ends(), {"bootstrap.servers": "a:1"})
+    with pytest.raises(ValueError, match="auto.offset.reset must be earliest, latest or none, not 'first'"):
+        consumer(kafka, "t", auto_offset_reset="first")
+
+
+# --- what a client reports ---
+
+
+class Event:
+    """What a consumer gives in place of a message."""
+
+    def __init__(self, topic: str, error: KafkaError) -> None:
+        self.topic = lambda: topic
+        self.partition = lambda: 0
+        self.offset = lambda: 99
+        self.error = lambda: error
+
+
+def test_an_error_that_passes_is_no_end_of_a_partition(kafka: KafkaServer, topic: str, monkeypatch: Any) -> None:
+    events: list[Event] = []
+
+    class Reporting(Consumer):
+        def consume(self, *arguments: Any) -> Any:
+            return events or super().consume(*arguments)
+
+    monkeypatch.setattr(confluent_kafka, "Consumer", Reporting)
+    stopping = KafkaOffsetsInitializer.offsets({KafkaTopicPartition(topic, 0): 3, KafkaTopicPartition(topic, 1): 0})
+    with Reading(builder(kafka, topic).set_bounded(stopping).build()) as reading:
+        reading.discover()
+        events.append(Event(topic, KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "elected soon", retriable=True)))
+        reading.poll()
+        assert (reading.finished, reading.in_vain) == ({f"{topic}-1"}, set())
+        events.append(Event(topic, KafkaError(KafkaError._BAD_MSG, "damaged")))
+        with pytest.raises(SourceError, match=f"partition 0 of topic '{topic}' at .*damaged"):
+            reading.poll()
+        events.clear()
+        assert reading.read_to_the_end() == {f"{topic}-0": ["a", "b", "c"], f"{topic}-1": []}

@@ -7,12 +7,15 @@ from `flintstream.datastream.functions`.
 
 from __future__ import annotations
 
-from typing import Any, Generic, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol
 
 from flintstream.common.java import java_only
 from flintstream.common.type_variables import IN, T_co
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.datastream.basic_functions import Function
+
+if TYPE_CHECKING:
+    from flintstream.datastream.connectors.base import Source
 
 
 class JavaFunctionWrapper:
@@ -76,6 +79,10 @@ class SourceFunction(JavaFunctionWrapper, Generic[T_co]):
 
     def cancel(self) -> None:
         """Asks `run` to return soon. After a cancel, `collect` also ends `run`."""
+
+    def as_source(self) -> Source[T_co] | None:
+        """The connector's source that is read in its place, for those that are one by an older name; else None."""
+        return None
 
 
 class RichSourceFunction(SourceFunction[T_co], Function):

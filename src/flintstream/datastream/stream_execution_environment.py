@@ -131,6 +131,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         """
         if not isinstance(source_func, SourceFunction):
             raise TypeError(f"add_source: expected a SourceFunction, got {source_func!r}")
+        source = source_func.as_source()
+        if source is not None:
+            return self.from_source(source, WatermarkStrategy.no_watermarks(), source_name, type_info)
         if type(source_func).run is SourceFunction.run:
             raise TypeError(f"add_source: {type(source_func).__name__} does not define run(self, ctx)")
         declared = declared_output_type("add_source", type_info) or declared_type(source_func)

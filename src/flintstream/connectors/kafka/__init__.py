@@ -1,1 +1,1 @@
-"""Kafka: properties of clients, producers, transactions that outlive their producer, and the operators of the sink."""
+"""Kafka: properties of clients, consumers of the source, producers and transactions of the sink."""

@@ -171,6 +171,7 @@ class KafkaReader(SourceReader):
         for message in messages:
             if message.error().code() != KafkaError._PARTITION_EOF:
                 self._fail(message)
+                continue
             # Markers of transactions have offsets too: the end may lie behind the last record.
             progress.next = max(progress.next, message.offset())
             progress.at_end = True
@@ -180,7 +181,7 @@ class KafkaReader(SourceReader):
         return None
 
     def _fail(self, message: Message) -> None:
-        """Raises what the client cannot mend by itself."""
+        """Raises an error that the client cannot mend by itself; others are told, and pass."""
         from confluent_kafka import KafkaError
 
         error = message.error()

@@ -66,12 +66,11 @@ class KafkaSourceOptions:
         return {
             # Java's default; that of this client is read_committed.
             "isolation.level": "read_uncommitted",
+            "enable.auto.commit": False,
             **self.client,
             # The client wants a group even where none takes part in anything.
             "group.id": self.group_id or "flintstream",
             "client.id": client_id,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
             "auto.offset.reset": "error" if reset == "none" else reset,
             "enable.partition.eof": True,
         }

@@ -19,10 +19,12 @@ from flintstream.connectors.kafka.properties import check_settings
 from flintstream.connectors.kafka.reader import KafkaReader
 from flintstream.connectors.kafka.splits import KafkaSourceOptions, Subscription
 from flintstream.datastream.connectors.base import SplitBasedSource
+from flintstream.datastream.io_functions import SourceFunction
 from flintstream.runtime.context import RuntimeContext
 from flintstream.runtime.source import SourceReader, SplitEnumerator
 
 __all__ = [
+    "FlinkKafkaConsumer",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
     "KafkaRecord",
@@ -189,6 +191,86 @@ class KafkaSource(SplitBasedSource[Any]):
         return KafkaReader(self._options, runtime_context.get_index_of_this_subtask(), metrics)
 
 
+class FlinkKafkaConsumer(SourceFunction[Any]):
+    """The older name of a source of topics, for `env.add_source`; it is read as a :class:`KafkaSource`.
+
+    Example::
+
+        properties = {"bootstrap.servers": "localhost:9092", "group.id": "shop"}
+        orders = env.add_source(FlinkKafkaConsumer("orders", SimpleStringSchema(), properties))
+
+    It starts from the offsets that its group has committed; a partition without one follows the property
+    `auto.offset.reset` (latest unless set).
+    """
+
+    def __init__(
+        self,
+        topics: str | list[str],
+        deserialization_schema: DeserializationSchema,
+        properties: Mapping[str, str],
+    ) -> None:
+        super().__init__()
+        if not isinstance(deserialization_schema, DeserializationSchema):
+            raise TypeError(f"FlinkKafkaConsumer: {deserialization_schema!r} is no DeserializationSchema")
+        if type(deserialization_schema).is_end_of_stream is not DeserializationSchema.is_end_of_stream:
+            raise NotImplementedError(
+                f"FlinkKafkaConsumer: {type(deserialization_schema).__name__}.is_end_of_stream has no effect: let a "
+                "KafkaSource end with set_bounded"
+            )
+        self._properties = dict(properties)
+        interval = self._properties.pop("flink.partition-discovery.interval-millis", "0")
+        self._builder = KafkaSource.builder().set_value_only_deserializer(deserialization_schema)
+        self._builder.set_topics(*([topics] if isinstance(topics, str) else topics))
+        self._builder.set_properties({**self._properties, "partition.discovery.interval.ms": interval})
+        self._builder.drops_unsubscribed = True
+        self._produced_type = deserialization_schema.get_produced_type()
+        self.set_start_from_group_offsets()
+
+    def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> FlinkKafkaConsumer:
+        """Whether the group's offsets are committed when a checkpoint is complete; they are unless set."""
+        self._builder.set_property("commit.offsets.on.checkpoint", str(bool(commit_on_checkpoints)).lower())
+        return self
+
+    def set_start_from_earliest(self) -> FlinkKafkaConsumer:
+        """Starts from the first record that each partition still has."""
+        return self._start(KafkaOffsetsInitializer.earliest())
+
+    def set_start_from_latest(self) -> FlinkKafkaConsumer:
+        """Starts from the end of each partition."""
+        return self._start(KafkaOffsetsInitializer.latest())
+
+    def set_start_from_timestamp(self, startup_offsets_timestamp: int) -> FlinkKafkaConsumer:
+        """Starts from the first record of each partition whose timestamp is not before this one."""
+        return self._start(KafkaOffsetsInitializer.timestamp(startup_offsets_timestamp))
+
+    def set_start_from_group_offsets(self) -> FlinkKafkaConsumer:
+        """Starts from the offsets that the group has committed."""
+        name = str(self._properties.get("auto.offset.reset", "latest")).upper()
+        if name not in KafkaOffsetResetStrategy.__members__:
+            raise ValueError(
+                f"FlinkKafkaConsumer: auto.offset.reset must be earliest, latest or none, not {name.lower()!r}"
+            )
+        if "group.id" not in self._properties and name != "NONE":
+            return self.set_start_from_earliest() if name == "EARLIEST" else self.set_start_from_latest()
+        return self._start(KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy[name]))
+
+    def disable_filter_restored_partitions_with_subscribed_topics(self) -> FlinkKafkaConsumer:
+        """Reads the partitions that a checkpoint knows also if their topics are no longer among those to read."""
+        self._builder.drops_unsubscribed = False
+        return self
+
+    def get_produced_type(self) -> TypeInformation:
+        """The type of the records."""
+        return self._produced_type
+
+    def as_source(self) -> KafkaSource:
+        return self._builder.build()
+
+    def _start(self, offsets: KafkaOffsetsInitializer) -> FlinkKafkaConsumer:
+        self._builder.set_starting_offsets(offsets)
+        return self
+
+
 class KafkaSourceBuilder:
     """Makes a :class:`KafkaSource`. Needed are the servers, what to read, and how records are made of messages."""
 
@@ -199,6 +281,8 @@ class KafkaSourceBuilder:
         self._stopping: Offsets | None = None
         self._bounded = False
         self._deserializer: RecordDeserializer | None = None
+        self.drops_unsubscribed = False
+        """Whether restored partitions of topics that are no longer read are left out."""
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
         """Where the brokers are: `"host1:9092,host2:9092"`."""
@@ -325,6 +409,7 @@ class KafkaSourceBuilder:
             prefix,
             commits=group is not None and str(commits).lower() != "false",
             request_seconds=request / 1000,
+            drops_unsubscribed=self.drops_unsubscribed,
         )
         _check_consumer(options)
         looks_again = not self._bounded and discovery > 0
