@@ -44,7 +44,7 @@ def test_an_unknown_module_says_what_is_missing() -> None:
 
 def test_what_to_use_instead_of_a_connector_is_said() -> None:
     with pyflink_alias(), pytest.raises(ModuleNotFoundError, match="from_spark to read, SparkSink to write"):
-        import pyflink.datastream.connectors.kafka  # noqa: F401
+        import pyflink.datastream.connectors.pulsar  # noqa: F401
 
 
 def test_an_installed_pyflink_is_hidden_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
