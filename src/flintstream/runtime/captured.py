@@ -1,4 +1,4 @@
-"""CapturedFunction: a user function, captured when it is passed to an operator.
+"""User functions: captured when they are passed to an operator, opened and closed in a slot.
 
 As in PyFlink, the objects that a function refers to are captured at that moment, so a loop that adds operators may
 reuse its variables.
@@ -43,3 +43,17 @@ def capture(function: Any) -> Any:
 def unwrapped(function: Any) -> Any:
     """Returns the user function of a captured one."""
     return function.original if isinstance(function, CapturedFunction) else function
+
+
+def open_function(function: Any, runtime_context: Any) -> None:
+    """Opens a function object; plain callables have no `open`."""
+    opener = getattr(function, "open", None)
+    if opener is not None:
+        opener(runtime_context)
+
+
+def close_function(function: Any) -> None:
+    """Closes a function object; plain callables have no `close`."""
+    closer = getattr(function, "close", None)
+    if closer is not None:
+        closer()

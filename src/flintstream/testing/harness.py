@@ -15,6 +15,7 @@ from flintstream.common.canonical_keys import canonical_key
 from flintstream.common.keys import key_group, subtask_for_group
 from flintstream.runtime.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.block import Control, EndOfInput, Idleness, PlacedControl, Watermark, encode_block
+from flintstream.runtime.captured import open_function
 from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import OperatorDeployment, VertexDeployment
@@ -137,9 +138,7 @@ class OperatorHarness:
             raise RuntimeError(f"the harness is {self._life}: a harness can be opened only once")
         self._life = _OPEN
         for selector in self._selector_objects:
-            opener = getattr(selector, "open", None)
-            if opener is not None:
-                opener(self._operator.context.runtime_context)
+            open_function(selector, self._operator.context.runtime_context)
         self._task.open()
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ from flintstream.graph.partitioners import (
 )
 from flintstream.runtime.batch import MAX_WATERMARK, Batch
 from flintstream.runtime.block import ChannelBuffer, Control, EndOfInput, Idleness, Watermark
-from flintstream.runtime.captured import unwrapped
+from flintstream.runtime.captured import close_function, open_function, unwrapped
 from flintstream.runtime.faults import UserCodeError, record_at_fault, user_fault
 from flintstream.runtime.operators.base import bound_method
 
@@ -48,16 +48,12 @@ class Writer:
     def open(self, runtime_context: Any) -> None:
         """Opens the user's functions."""
         for function in self.functions:
-            opener = getattr(function, "open", None)
-            if opener is not None:
-                opener(runtime_context)
+            open_function(function, runtime_context)
 
     def close(self) -> None:
         """Closes the user's functions."""
         for function in self.functions:
-            closer = getattr(function, "close", None)
-            if closer is not None:
-                closer()
+            close_function(function)
 
     def _buffer(self, target: int, send: SendBlock) -> ChannelBuffer:
         return ChannelBuffer(lambda data: send(target, data), self.keyed)
@@ -96,11 +92,15 @@ class Writer:
         values = [buffer.values for buffer in buffers]
         for value, target in zip(batch.values, targets):
             values[target].append(value)
-        if batch.timestamps is not None:
-            timestamps: list[Any] = [buffer.timestamps for buffer in buffers]
-            for timestamp, target in zip(batch.timestamps, targets):
-                timestamps[target].append(timestamp)
-        for buffer in buffers:
+        self._spread_timestamps(batch.timestamps, targets)
+
+    def _spread_timestamps(self, timestamps: Sequence[int] | None, targets: Sequence[int]) -> None:
+        """Completes records that were appended to the buffers; full buffers are sent."""
+        if timestamps is not None:
+            lists: list[Any] = [buffer.timestamps for buffer in self._buffers]
+            for timestamp, target in zip(timestamps, targets):
+                lists[target].append(timestamp)
+        for buffer in self._buffers:
             buffer.cut()
 
 
@@ -247,12 +247,7 @@ class KeyGroupWriter(Writer):
         for key, value, target in zip(keys, batch.values, targets):
             key_lists[target].append(key)
             values[target].append(value)
-        if batch.timestamps is not None:
-            timestamps: list[Any] = [buffer.timestamps for buffer in buffers]
-            for timestamp, target in zip(batch.timestamps, targets):
-                timestamps[target].append(timestamp)
-        for buffer in buffers:
-            buffer.cut()
+        self._spread_timestamps(batch.timestamps, targets)
 
     def _route(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], list[int]]:
         """Returns the keys as sent, and the target of each."""

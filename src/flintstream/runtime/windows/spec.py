@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from flintstream.runtime.captured import close_function, open_function
 from flintstream.runtime.state.checkpointed import (
     CheckpointedFunction,
     CheckpointListener,
@@ -44,16 +45,12 @@ class WindowSpec(CheckpointedFunction, CheckpointListener):
     def open(self, runtime_context: Any) -> None:
         """Opens the user's functions."""
         for function in self._functions():
-            opener = getattr(function, "open", None)
-            if opener is not None:
-                opener(runtime_context)
+            open_function(function, runtime_context)
 
     def close(self) -> None:
         """Closes the user's functions."""
         for function in self._functions():
-            closer = getattr(function, "close", None)
-            if closer is not None:
-                closer()
+            close_function(function)
 
     # --- checkpoints ---
 
