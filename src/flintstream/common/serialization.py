@@ -91,6 +91,13 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
             raise TypeError(f"SimpleStringSchema writes strings, not {element!r} ({type(element).__name__}).")
         return element.encode(self.charset)
 
+    def serialize_block(self, elements: list[Any]) -> list[bytes | None]:
+        charset = self.charset
+        try:
+            return [str.encode(element, charset) for element in elements]
+        except TypeError:
+            return super().serialize_block(elements)
+
     def deserialize(self, message: bytes) -> Any:
         # As in Java, undecodable bytes become replacement characters: a malformed message must not stop a job.
         return str(message, self.charset, "replace")

@@ -202,6 +202,7 @@ class JobSettings:
             incremental_checkpoints=self.checkpoints.incremental,
             object_reuse=self.object_reuse,
             checkpoint_timeout=self.checkpoints.timeout,
+            checkpoint_interval=self.checkpoints.interval or 0.0,
         )
         return info, user_code
 

@@ -54,6 +54,8 @@ class JobInfo:
     """Whether checkpoints are incremental."""
     checkpoint_timeout: float = 600.0
     """The checkpoint timeout in seconds."""
+    checkpoint_interval: float = 0.0
+    """The checkpoint interval in seconds; 0 without checkpointing."""
     object_reuse: bool = False
     """Whether functions promise not to modify emitted objects, so that nothing is copied."""
 

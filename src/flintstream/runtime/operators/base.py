@@ -48,6 +48,7 @@ class OperatorContext:
         operator_state: OperatorStateBackend | None = None,
         checkpointing: bool = False,
         checkpoint_timeout: float = 600.0,
+        checkpoint_interval: float = 0.0,
     ) -> None:
         self.name = name
         self.operator_id = operator_id
@@ -62,6 +63,8 @@ class OperatorContext:
         """Whether checkpoints are taken."""
         self.checkpoint_timeout = checkpoint_timeout
         """The checkpoint timeout in seconds."""
+        self.checkpoint_interval = checkpoint_interval
+        """The checkpoint interval in seconds; 0 without checkpointing."""
         self.operator_state = OperatorStateBackend(name) if operator_state is None else operator_state
         self.restored_timers: StoredTimers = ([], [])
         """Restored timers, in event time and in processing time."""

@@ -91,6 +91,7 @@ class Task:
             watermark_interval=self._job.watermark_interval,
             checkpointing=self._job.checkpointing,
             checkpoint_timeout=self._job.checkpoint_timeout,
+            checkpoint_interval=self._job.checkpoint_interval,
         )
         output = Output(deployed.name, self.subtask, deployed.output_type)
         deployed.operator.setup(context, output)
