@@ -77,7 +77,7 @@ class KafkaServer(Server):
 
     def _probe(self) -> None:
         socket.create_connection(("127.0.0.1", self.port), 1).close()
-        self.admin = AdminClient({"bootstrap.servers": self.bootstrap()})
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap(), "log_level": 0})
         if not self.admin.list_topics(timeout=5).brokers:
             raise KafkaException("no broker")
 

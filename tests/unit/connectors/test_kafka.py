@@ -207,6 +207,12 @@ def test_a_flink_kafka_producer_checks_its_arguments() -> None:
     assert FlinkKafkaProducer("words", SimpleStringSchema(), SERVERS, 5, Semantic.EXACTLY_ONCE).create_operator(None)
 
 
+def test_files_of_the_slots_need_not_be_on_the_machine_that_builds_the_graph() -> None:
+    files = {"ssl_truststore_location": "/nowhere/ca.pem", "ssl_keystore_location": "/nowhere/me.pem"}
+    for guarantee in DeliveryGuarantee:
+        assert builder(guarantee, security_protocol="SSL", **files).build()
+
+
 def test_passwords_are_not_shown() -> None:
     text = f'{MODULES}.plain.PlainLoginModule required username="ann" password="s3cret";'
     operator = builder(sasl_jaas_config=text).build().create_operator(None)

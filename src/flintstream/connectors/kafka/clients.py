@@ -80,5 +80,9 @@ class ClientErrors:
 
     def explain(self, error: KafkaError) -> str:
         """An error, and what was reported last, which often says why."""
-        last = "" if self._last is None else f"; reported before: {reason_of(self._last)}"
-        return reason_of(error) + last
+        return reason_of(error) + self.told
+
+    @property
+    def told(self) -> str:
+        """What was reported last, to be added to a message."""
+        return "" if self._last is None else f"; reported before: {reason_of(self._last)}"

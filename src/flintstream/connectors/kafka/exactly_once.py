@@ -225,7 +225,8 @@ class ExactlyOnceKafkaOperator(CommittingOperator[KafkaTransaction], KafkaOperat
         if committed is None:
             return (
                 f"{which}, has ended, and whether it was committed cannot be told any more: topic "
-                f"'{transaction.witness.topic}' does not keep its records any longer"
+                f"'{transaction.witness.topic}' does not keep its records any longer. To go on all the same, call "
+                "ignore_failures_after_transaction_timeout"
             )
         return (
             f"{which}, was aborted, and its records are lost: the broker aborts a transaction {transaction.timeout} ms "

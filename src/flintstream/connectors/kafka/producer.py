@@ -3,48 +3,24 @@
 from __future__ import annotations
 
 import logging
-import math
-import re
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
-from flintstream.connectors.kafka.errors import KafkaConnectorError, reason_of
+from flintstream.connectors.kafka.clients import ClientErrors, with_callbacks
+from flintstream.connectors.kafka.errors import KafkaConnectorError
 from flintstream.connectors.kafka.properties import Settings
 from flintstream.connectors.kafka.records import ANY_PARTITION, NOW, Columns
 from flintstream.connectors.kafka.transactions import Place
 
 _log = logging.getLogger(__name__)
-_client_log = logging.getLogger(f"{__name__}.librdkafka")
 _TURN_SECONDS = 0.2
 _TOPIC_SECONDS = 10.0
 """How long a topic may take to exist, where brokers create it when it is asked for."""
 _PARTITIONS_SECONDS = 300.0
-_HOPELESS = frozenset({"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED", "_FATAL", "_FENCED"})
-"""Errors that no waiting mends."""
-
-
-class _Seldom(logging.Filter):
-    """Lets a line through once in a while: librdkafka repeats itself with every attempt to connect."""
-
-    def __init__(self, seconds: float = 30.0) -> None:
-        super().__init__()
-        self._seconds = seconds
-        self._last: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        text = re.sub(r"\d+", "#", record.getMessage())
-        last, now = self._last.get(text, -math.inf), time.monotonic()
-        if now - last < self._seconds:
-            return False
-        self._last = {known: told for known, told in self._last.items() if now - told < self._seconds} | {text: now}
-        return True
-
-
-_client_log.addFilter(_Seldom())
+_ALSO_REFUSALS = frozenset({"_SSL"})
 
 
 @dataclass(frozen=True)
@@ -79,14 +55,9 @@ class RecordProducer:
         self._options = options
         # Callbacks that hold no reference to the producer, so that it ends with the last one to it.
         self._reports: dict[Any, Any] = {}
-        self._errors: deque[Any] = deque(maxlen=1)
-        settings = {
-            **options.settings,
-            "delivery.report.only.error": not remembers,
-            "on_delivery": self._reports.__setitem__,
-            "error_cb": self._errors.append,
-        }
-        self.client = Producer(settings, logger=_client_log)
+        self._errors = ClientErrors(f"Kafka at {options.servers}", _ALSO_REFUSALS)
+        settings = {**options.settings, "delivery.report.only.error": not remembers}
+        self.client = Producer(with_callbacks(settings, self._errors, on_delivery=self._reports.__setitem__))
         self.records = 0
         """How many were produced."""
         self._partitions: dict[str, tuple[float, list[int]]] = {}
@@ -167,8 +138,7 @@ class RecordProducer:
             "" if partition in (None, ANY_PARTITION) else f", partition {partition}"
         )
         told = (
-            f"Kafka at {self._options.servers}: a record for {place} was not delivered: {reason_of(error)}"
-            f"{self._told_error()}"
+            f"Kafka at {self._options.servers}: a record for {place} was not delivered: {self._errors.explain(error)}"
         )
         if not self._options.logs_failures:
             raise KafkaConnectorError(told)
@@ -207,12 +177,11 @@ class RecordProducer:
                 return self.client.list_topics(topic, timeout=1) if topic else self.client.list_topics(timeout=1)
             except KafkaException as error:
                 self.client.poll(0)
-                hopeless = bool(self._errors) and self._errors[0].name() in _HOPELESS
-                if hopeless or time.monotonic() > deadline:
-                    waited = "" if hopeless else f" within {self._options.max_block:g} s"
+                self._errors.check(KafkaConnectorError)
+                if time.monotonic() > deadline:
                     raise KafkaConnectorError(
-                        f"Kafka at {self._options.servers} could not be reached{waited}: {reason_of(error)}"
-                        f"{self._told_error()}"
+                        f"Kafka at {self._options.servers} could not be reached within {self._options.max_block:g} s: "
+                        f"{self._errors.explain(error.args[0])}"
                     ) from error
 
     def partitions_of(self, topic: str) -> list[int]:
@@ -226,7 +195,7 @@ class RecordProducer:
 
     def _told_error(self) -> str:
         self.client.poll(0)
-        return f". The last error of the connection: {reason_of(self._errors[0])}" if self._errors else ""
+        return self._errors.told
 
 
 def _produce_values(produce: Any, topic: str | None, values: Any) -> Callable[[], None] | None:

@@ -33,6 +33,9 @@ _WITHOUT_EFFECT = frozenset(
 )
 """What tunes a Java client, and says nothing about the records."""
 
+_BROKERS = ("bootstrap.servers", "metadata.broker.list")
+_FILES = re.compile(r"ssl\..*\.(location|pem|password)")
+
 _REFUSED = {
     "partitioner.class": "it names a Java class: use set_partitioner of KafkaRecordSerializationSchema.builder()",
     "partitioner.ignore.keys": "write records without a key instead",
@@ -66,10 +69,9 @@ def client_settings(properties: Mapping[str, Any], what: str) -> Settings:
 
 
 def check_settings(settings: Settings, kind: type, what: str) -> None:
-    """Refuses what librdkafka does not know or cannot combine; nobody is connected to."""
-    alone = {
-        name: value for name, value in settings.items() if name not in ("bootstrap.servers", "metadata.broker.list")
-    }
+    """Refuses what librdkafka does not know or cannot combine. It connects to nobody, and reads no files: those of the
+    slots need not be on this machine."""
+    alone = {name: value for name, value in settings.items() if name not in _BROKERS and not _FILES.fullmatch(name)}
     try:
         kind({**alone, "log_level": 0})
     except Exception as error:

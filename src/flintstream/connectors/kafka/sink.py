@@ -9,7 +9,7 @@ from typing import Any
 from flintstream.connectors.kafka.producer import ProducerOptions, RecordProducer
 from flintstream.connectors.kafka.records import Columns, RecordSerializer
 from flintstream.runtime.batch import Batch
-from flintstream.runtime.captured import capture, released
+from flintstream.runtime.captured import capture, unwrapped
 from flintstream.runtime.faults import UserCodeError, user_fault
 from flintstream.runtime.operators.base import Operator, OperatorContext
 from flintstream.runtime.output import Output
@@ -35,7 +35,7 @@ class KafkaOperator(Operator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._serializer = released(self._serializer)
+        self._serializer = unwrapped(self._serializer)
         self._producer: RecordProducer | None = None
 
     def open(self) -> None:

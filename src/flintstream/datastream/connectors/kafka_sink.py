@@ -187,6 +187,7 @@ class KafkaSinkBuilder:
         self._guarantee = DeliveryGuarantee.NONE
         self._prefix: str | None = None
         self._schema: KafkaRecordSerializationSchema | None = None
+        self._skips_lost = False
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
         """The brokers to ask first, as `host:port,host:port`."""
@@ -217,6 +218,12 @@ class KafkaSinkBuilder:
         self._properties[_checked("set_property: key", key, str)] = value
         return self
 
+    def ignore_failures_after_transaction_timeout(self) -> KafkaSinkBuilder:
+        """A transaction that was aborted before its commit is a line in the log, rather than the end of the job: its
+        records are lost."""
+        self._skips_lost = True
+        return self
+
     def build(self) -> KafkaSink:
         """The sink."""
         if self._schema is None:
@@ -232,7 +239,8 @@ class KafkaSinkBuilder:
         if not exactly_once:
             sink_options = SinkOptions(options, flushes=self._guarantee is DeliveryGuarantee.AT_LEAST_ONCE)
             return KafkaSink(partial(KafkaSinkOperator, serializer, sink_options))
-        transactions = TransactionOptions(self._prefix, _transaction_timeout("KafkaSink", self._properties))
+        timeout = _transaction_timeout("KafkaSink", self._properties)
+        transactions = TransactionOptions(self._prefix, timeout, self._skips_lost)
         return KafkaSink(partial(ExactlyOnceKafkaOperator, serializer, SinkOptions(options), transactions))
 
 

@@ -23,11 +23,11 @@ whatever a new process needs to commit it, such as a name or an id::
 - *Lease*: the driver checks its lease right before it deploys a restore, and before it notifies slots of a complete
   checkpoint. Nothing is committed outside these two calls.
 
-The transactions of a Kafka producer fit: `begin` takes a producer with its own transactional id and begins a transaction;
+Kafka's transactions are an example: `begin` takes a producer with its own transactional id and begins a transaction;
 `prepare` flushes it, and returns (transactional id, producer id, epoch); `commit` and `recover` send EndTxn for these
-three, where the error that the epoch is over means that it was committed before; `abort` aborts the open transaction;
-`sweep` initialises the other transactional ids of the sink, which fences their producers and aborts lingering
-transactions. The committables are `shared`, so that a subtask does not sweep what another one has yet to recover.
+three, and if that epoch is over, read in the log whether it was committed; `abort` aborts the open transaction; `sweep`
+initialises the other transactional ids of the sink, which fences their producers and aborts lingering transactions. The
+committables are `shared`, so that after rescaling each of them has one subtask that recovers or sweeps it.
 """
 
 from __future__ import annotations
