@@ -1,4 +1,4 @@
-"""Connections between driver, slots and Spark tasks: kept alive, ended when the other side falls silent."""
+"""Connections between driver, slots and Spark tasks: keep-alive, deadlines, and reads that do not block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 Address = tuple[str, int] | str
-"""Of a slot or of the driver: host and port, or the path of a Unix socket."""
+"""The address of a slot or the driver: host and port, or the path of a Unix socket."""
 
 _SILENCE_MILLISECONDS = 60_000
 _TIMEVAL = struct.Struct("ll")
@@ -25,19 +25,19 @@ class JobConnection(Connection):
         super().__init__(handle)
         self._socket: socket.socket | None = None
         self._buffer = bytearray(_SIZE.size)
-        """What is being received: the size of a frame, then the frame itself."""
+        """The bytes being received: the size of a frame, then the frame itself."""
         self._filled = 0
         self._sized = False
         """Whether `_buffer` is the frame itself."""
 
     @property
     def buffered(self) -> bool:
-        """Whether bytes have been received that nobody has read: waiting for the descriptor would not find them."""
+        """Returns whether received bytes have not been read yet: polling the socket would not find them."""
         return False
 
     @property
     def in_mid_frame(self) -> bool:
-        """Whether `next_frame` has received part of a frame, and is missing the rest."""
+        """Returns whether `next_frame` has received a part of a frame only."""
         return self._sized or self._filled > 0 or len(self._buffer) == _LARGE_SIZE.size
 
     def next_frame(self) -> bytearray | None:
@@ -70,7 +70,7 @@ class JobConnection(Connection):
 
     @property
     def _receiving(self) -> socket.socket:
-        """The socket, for reads that do not block; those of the descriptor do."""
+        """Returns the socket, for non-blocking reads; those of the descriptor block."""
         if self._socket is None:
             self._socket = _socket_of(self)
         return self._socket
@@ -83,7 +83,7 @@ class JobConnection(Connection):
 
 
 def received(connection: Connection) -> Iterator[Any]:
-    """The next message, and those behind it that have come with it, which waiting for the descriptor would not find."""
+    """Yields the next message, and those that were received with it, which polling the socket would not find."""
     yield connection.recv()
     while connection.poll(0):
         yield connection.recv()
@@ -98,7 +98,7 @@ def _socket_of(peer: socket.socket | Connection) -> socket.socket:
 
 
 def hang_up(connection: Connection) -> None:
-    """Closes a connection so that the peer notices at once, although another thread may be waiting on it."""
+    """Closes a connection so that the peer notices at once, even if another thread is waiting on it."""
     try:
         with _socket_of(connection) as duplicate:
             duplicate.shutdown(socket.SHUT_RDWR)
@@ -108,9 +108,9 @@ def hang_up(connection: Connection) -> None:
 
 
 def keep_alive(peer: socket.socket) -> None:
-    """Lets a socket notice within 70 s that the machine on the other side has gone, although nobody has hung up.
+    """Enables keep-alive: a socket notices within 70 s that the peer's machine is down.
 
-    Not sooner: a network may be cut for a minute, or a machine be moved, and the job goes on.
+    Not sooner: a network may be interrupted for a minute, or a machine migrated, and the job continues.
     """
     if peer.family != socket.AF_UNIX:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -120,10 +120,10 @@ def keep_alive(peer: socket.socket) -> None:
 
 
 def notice_silence(connection: Connection) -> None:
-    """Ends a connection when what was sent is not even received by the machine on the other side for a minute.
+    """Ends a connection if sent bytes are not acknowledged by the peer's machine for a minute.
 
-    While something is on its way, keep-alive asks nothing. Only for connections whose other end always reads: one that is
-    held back, as blocks are by a slow operator, would be ended too.
+    While bytes are unacknowledged, keep-alive does not probe. Only for connections whose peer always reads: one with
+    back-pressure, such as that of blocks for a slow operator, would be ended too.
     """
     with _socket_of(connection) as duplicate:
         if duplicate.family != socket.AF_UNIX and hasattr(socket, "TCP_USER_TIMEOUT"):
@@ -143,6 +143,6 @@ def limit(peer: socket.socket | Connection, seconds: float, *options: int) -> No
 
 
 def connection_over(peer: socket.socket) -> JobConnection:
-    """A connection over a socket, which may be closed then, and is kept alive."""
+    """Returns a connection over a socket, with keep-alive; the socket may be closed afterwards."""
     keep_alive(peer)
     return JobConnection(os.dup(peer.fileno()))

@@ -1,7 +1,7 @@
-"""The handshake of connections: who may connect, how long that may take, what is encrypted.
+"""The handshake of connections: authentication, its time limit, and encryption.
 
-Both sides prove that they know the job's key before anything of theirs is unpickled. Between machines a connection is a TLS
-one if the job's credentials have a certificate; a Unix socket never leaves its machine, and is none.
+Both sides prove that they know the job's key before any of their data is unpickled. Between machines a connection uses TLS
+if the job's credentials have a certificate; a Unix socket never leaves its machine, and needs none.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _BOTH_WAYS = (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO)
 
 @dataclass(frozen=True)
 class Credentials:
-    """What lets one connect to the slots and the driver of a job."""
+    """The credentials for connecting to the slots and the driver of a job."""
 
     authkey: bytes
     certificate: str | None = None
-    """Of all that listen, as PEM; None for connections that are not encrypted."""
+    """The certificate of all listeners, as PEM; None for unencrypted connections."""
     private_key: str | None = None
-    """Known to those only that listen."""
+    """Known to listeners only."""
 
     def __repr__(self) -> str:
         return f"Credentials(encrypted={self.certificate is not None})"
 
     @property
     def for_tasks(self) -> Credentials:
-        """What a Spark task needs: it connects, and does not listen."""
+        """Returns the credentials of a Spark task, which does not listen."""
         return replace(self, private_key=None)
 
 
 def connect(address: Address, credentials: Credentials, seconds: float = CONNECT_SECONDS) -> JobConnection:
-    """A connection to somebody who knows the key. Waits `seconds` at most for each answer of the other side.
+    """Connects and authenticates. Waits at most `seconds` for each answer of the peer.
 
     Raises AuthenticationError, or another OSError.
     """
@@ -53,7 +53,7 @@ def connect(address: Address, credentials: Credentials, seconds: float = CONNECT
         except BlockingIOError as error:
             raise TimeoutError(f"{_named(address)} did not answer within {seconds:g} s") from error
         except (EOFError, ConnectionResetError, BrokenPipeError) as error:
-            # Hung up on in the handshake: perhaps there was a crowd of others.
+            # Disconnected in the handshake: perhaps too many others were connecting.
             if not left:
                 raise ConnectionError(f"{_named(address)} hung up in the handshake, {_TRIES} times") from error
             time.sleep(_PAUSE_SECONDS * (1 + random.random()))
@@ -62,13 +62,13 @@ def connect(address: Address, credentials: Credentials, seconds: float = CONNECT
 
 def _connect_once(address: Address, credentials: Credentials, seconds: float) -> JobConnection:
     with socket.socket(_family(address), socket.SOCK_STREAM) as peer:
-        peer.settimeout(None)  # Whatever the program has passed to socket.setdefaulttimeout().
+        peer.settimeout(None)  # Regardless of socket.setdefaulttimeout().
         limit(peer, seconds, *_BOTH_WAYS)
         peer.connect(address)
         connection = connection_over(peer)
         try:
             if credentials.certificate is not None and not isinstance(address, str):
-                from flintstream.runtime.slot.tls import client_tls  # Most jobs need no TLS.
+                from flintstream.runtime.slot.tls import client_tls  # Only when needed: most jobs use no TLS.
 
                 connection = client_tls(connection, credentials.certificate)
             answer_challenge(connection, credentials.authkey)
@@ -82,21 +82,21 @@ def _connect_once(address: Address, credentials: Credentials, seconds: float) ->
 
 @dataclass(frozen=True)
 class SlotAccess:
-    """How a Spark task reaches the slots of an attempt."""
+    """The addresses and credentials with which a Spark task connects to the slots of an attempt."""
 
     addresses: tuple[Address, ...]
     """By slot."""
     credentials: Credentials
     connect_seconds: float
-    """For a slot to answer: one that is stopped for a while is not given up."""
+    """The timeout of an answer: long, since a slot may be suspended for a while."""
 
     def connect(self, slot: int) -> JobConnection:
-        """A connection to a slot."""
+        """Connects to a slot."""
         return connect(self.addresses[slot], self.credentials, self.connect_seconds)
 
 
 class ConnectionListener:
-    """Accepts the connections of those who know the key."""
+    """Accepts the connections of peers that know the key."""
 
     def __init__(
         self,
@@ -119,11 +119,11 @@ class ConnectionListener:
         self._reception = Reception(listening, self._greet, self._let_in, handshake_seconds, most_waiting)
 
     def serve(self) -> None:
-        """Gives each connection to `take`, on a thread of its own, until the listener is closed."""
+        """Passes each connection to `take`, on a separate thread, until the listener is closed."""
         self._reception.serve()
 
     def close(self) -> None:
-        """Accepts nobody any more."""
+        """Stops accepting connections."""
         self._reception.close()
 
     def _greet(self, peer: socket.socket) -> JobConnection:

@@ -1,8 +1,8 @@
 """SlotProcess: the long-lived process of a slot.
 
-One thread listens to the driver, and tells it at any time what the slot does. One accepts the connections of Spark tasks;
-each says what it wants on a thread of its own. The main one, the processing thread, does everything else: it reads from
-all connections that it serves, whichever has something, and does one thing after the other.
+One thread listens to the driver, and reports the slot's activity at any time. One accepts the connections of Spark tasks,
+and receives each hello on a separate thread. The main thread, the processing thread, does everything else, one thing after
+the other: calls of the driver, and frames from whichever connection has one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from flintstream.runtime.slot.slot import Slot
 from flintstream.runtime.slot.transport import Inlet
 
 POLL_SECONDS = 0.05
-"""How often a source that cannot tell when it has data is asked while the job is idle."""
+"""The interval of polling sources that cannot announce data themselves, while the job is idle."""
 _GRACE_SECONDS = 10.0
 _HELLO_SECONDS = 60.0
 _STEP_SECONDS = 1.0
@@ -74,7 +74,7 @@ _STEP_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class SlotSpec:
-    """What a slot is told when it is started."""
+    """The parameters of a slot's process."""
 
     slot: int
     job_id: str
@@ -82,28 +82,29 @@ class SlotSpec:
     driver: Address
     credentials: Credentials
     directory: str | None
-    """Where the slot may put its socket and files; None where the driver is on another machine."""
+    """The directory for the slot's socket and files; None if the driver is on another machine."""
     connect_seconds: float = 300.0
-    """For the driver to answer the slot's first call: one that is stopped for a while, by Control-Z say, loses no slot."""
+    """The timeout for connecting to the driver: long, since a driver may be suspended for a while, e.g. by Control-Z."""
     heartbeat_timeout: float = 600.0
-    """A slot that has heard nothing of a driver on another machine for so long ends; so does a level whose Spark task stops
-    in the middle of a frame for so long."""
+    """The silence after which a slot considers a driver on another machine lost, and exits; and after which a level fails
+    whose Spark task has stopped in the middle of a frame.
+    """
 
 
 class TaskConnectionLost(BaseException):
-    """The Spark task on the other side has gone. Not an Exception: no user code may catch it."""
+    """The Spark task has disconnected. Not an Exception: no user code may catch it."""
 
 
 class InputFailed(Exception):
-    """A Spark task says that its input failed."""
+    """The input of a Spark task has failed."""
 
 
 class TaskStopped(TaskConnectionLost):
-    """The Spark task on the other side is alive, but has stopped sending or receiving."""
+    """The Spark task is connected, but has stopped sending or receiving."""
 
 
 class SlotProcess:
-    """See the module. Made, and run, by the processing thread."""
+    """See the module. Created and run by the processing thread."""
 
     def __init__(self, spec: SlotSpec, control: Connection, directory: str) -> None:
         self._spec = spec
@@ -119,7 +120,7 @@ class SlotProcess:
         """The levels that are being processed, each for the Spark task at the other end of a connection."""
         self._readable: list[JobConnection] = []
         self._in_mid_frame: dict[JobConnection, float] = {}
-        """The connections with an incomplete frame, and for how many seconds nothing of it has arrived."""
+        """The connections with an incomplete frame, and the seconds since the last byte of it."""
         self._woken, self._waker = socket.socketpair()
         self._waker.setblocking(False)
         self._selector = selectors.DefaultSelector()
@@ -128,9 +129,9 @@ class SlotProcess:
     # --- from other threads ---
 
     def take(self, connection: JobConnection) -> None:
-        """Takes in a Spark task; the processing thread serves it when its turn comes."""
+        """Receives the hello of a Spark task, and queues it for the processing thread."""
         try:
-            # Nobody else waits for a task that says nothing: this thread is its own.
+            # A silent task blocks no other: this thread is its own.
             limit(connection, _HELLO_SECONDS, socket.SO_RCVTIMEO)
             hello = connection.recv()
             limit(connection, self._spec.heartbeat_timeout, socket.SO_SNDTIMEO)
@@ -141,7 +142,7 @@ class SlotProcess:
             self._wake()
 
     def put(self, request: Request) -> None:
-        """Takes in a call of the driver; it is carried out when no level is being processed, but a Look at once."""
+        """Queues a call of the driver, to be executed while no level is processed; a Look is answered at once."""
         if isinstance(request.message, Look):
             self._tell_activity(request.number)
         else:
@@ -152,20 +153,20 @@ class SlotProcess:
         try:
             self._waker.send(b"!")
         except BlockingIOError:
-            pass  # It is about to wake up.
+            pass  # Already woken.
 
     def listen_to_driver(self) -> None:
-        """Takes in the calls of the driver until it hangs up, and then ends the process."""
+        """Receives the calls of the driver until it hangs up, and then ends the process."""
         try:
             while self._driver_is_there():
                 for request in received(self._control):
                     self.put(request)
         except (EOFError, OSError):
             pass  # The driver has hung up, or is dead.
-        except BaseException as error:  # A call that cannot be unpickled here: a class of the user's is missing.
+        except BaseException as error:  # A call that cannot be unpickled: a class of the user is missing here.
             self._slot.fail(engine_fault(error))
         finally:
-            # Nothing here may outlive the driver's word, least of all threads of user code; one of them may hold a stream.
+            # Nothing may outlive the driver, least of all threads of user code; one of them may hold the lock of a stream.
             threading.Timer(_GRACE_SECONDS, os._exit, [0]).start()
             sys.stdout.flush()
             sys.stderr.flush()
@@ -175,27 +176,27 @@ class SlotProcess:
     def _tell_activity(self, number: int) -> None:
         try:
             reply = Reply(number, self._activity.look(self._slot.uploads.since))
-        except Exception as error:  # Whatever is on that stack: this thread must go on.
+        except Exception as error:  # Whatever is on that stack: this thread must continue.
             reply = Reply(number, fault=engine_fault(error))
         self._tell(reply)
 
     def _driver_is_there(self) -> bool:
-        """Waits for the next word of the driver; false if there is none for too long.
+        """Waits for the next message of the driver; returns False after the heartbeat timeout.
 
-        On this machine a connection ends with its process; one from another machine may fall silent without an end.
+        A local connection ends with its process; one from another machine may fall silent without an end.
         """
         if isinstance(self._spec.driver, str):
             return True
-        # Should native code hold the interpreter until then, this thread cannot act; the one behind this call can.
+        # If native code holds the interpreter until then, this thread cannot act; the watchdog of faulthandler can.
         faulthandler.dump_traceback_later(self._spec.heartbeat_timeout + _GRACE_SECONDS, exit=True)
         return self._control.poll(self._spec.heartbeat_timeout)
 
     def _remove_files(self) -> None:
-        """Removes this slot's files; the last slot of a driver that was killed removes what is left of the driver's."""
+        """Removes this slot's files; the last slot of a killed driver removes the driver's files too."""
         shutil.rmtree(self._directory, ignore_errors=True)
         if isinstance(self._spec.driver, str) and self._spec.directory is not None:
             left = os.listdir(self._spec.directory) if os.path.isdir(self._spec.directory) else []
-            # Beside the driver's socket, the shells of slots that have ended before leave their exit status.
+            # Besides the driver's socket, there are the exit statuses that the shells of ended slots leave.
             if all(name == os.path.basename(self._spec.driver) or name.startswith("exit-") for name in left):
                 shutil.rmtree(self._spec.directory, ignore_errors=True)
 
@@ -206,7 +207,7 @@ class SlotProcess:
     # --- the processing thread ---
 
     def run(self) -> None:
-        """The processing thread: works until the driver hangs up, at which the process ends."""
+        """The processing thread: runs until the driver hangs up, upon which the process ends."""
         with self._selector, self._woken, self._waker:
             try:
                 while True:
@@ -216,10 +217,10 @@ class SlotProcess:
                 raise
 
     def _do_next(self) -> None:
-        # In a frame of its own, which ends with it: before Python 3.13 whoever looks at the variables of a frame leaves a
-        # copy of them there, and what a slot was told to restore would stay for good.
+        # A function of its own, so that its frame ends: before Python 3.13, inspecting the variables of a frame leaves a
+        # copy of them there, and restored state would stay in memory for good.
         if self._readable:
-            self._go_on(self._readable.pop())
+            self._read_frames(self._readable.pop())
         elif self._arrivals:
             self._serve(*self._arrivals.popleft())
         elif self._requests and not self._inlets:
@@ -231,7 +232,7 @@ class SlotProcess:
             self._activity.end()
 
     def _wait(self) -> None:
-        """Waits for something to do."""
+        """Waits for work."""
         pollable = [] if self._inlets else self._slot.pollable
         started = time.monotonic()
         ready = self._selector.select(POLL_SECONDS if pollable else _STEP_SECONDS if self._in_mid_frame else None)
@@ -243,11 +244,11 @@ class SlotProcess:
             else:
                 self._readable.append(key.data)
         if self._in_mid_frame:
-            # At most a step: the time for which this process itself was stopped does not count.
+            # At most a step: time for which this process itself was suspended does not count.
             self._count_silence(min(time.monotonic() - started, _STEP_SECONDS))
 
     def _count_silence(self, seconds: float) -> None:
-        """Fails the level of a Spark task that stopped too long ago in the middle of a frame."""
+        """Fails the level of a Spark task that has stopped for too long in the middle of a frame."""
         most = self._spec.heartbeat_timeout
         for connection in self._in_mid_frame.keys() - set(self._readable):
             self._in_mid_frame[connection] += seconds
@@ -269,15 +270,15 @@ class SlotProcess:
     # --- calls of the driver ---
 
     def _answer(self, request: Request) -> None:
-        """Carries out a call of the driver."""
+        """Executes a call of the driver."""
         self._activity.begin(request.message.name)
         try:
-            reply = Reply(request.number, self._carry_out(request.message))
+            reply = Reply(request.number, self._execute(request.message))
         except Exception as error:
             reply = Reply(request.number, fault=engine_fault(error))
         self._tell(reply)
 
-    def _carry_out(self, message: Message[Any]) -> Any:
+    def _execute(self, message: Message[Any]) -> Any:
         slot = self._slot
         match message:
             case Deploy():
@@ -321,26 +322,26 @@ class SlotProcess:
     # --- Spark tasks ---
 
     def _serve(self, hello: Any, connection: JobConnection) -> None:
-        """Lets a Spark task in: one that feeds a level, or one that reads a spool."""
+        """Admits a Spark task, which feeds a level or reads a spool."""
         try:
             if isinstance(hello, ReadSpool):
-                self._give_spool(hello.spool, connection)
+                self._send_spool(hello.spool, connection)
                 return
             inlet = self._slot.enter(hello, partial(_send_row, connection))
             if not self._inlets:
                 self._activity.begin(f"processing epoch {hello.epoch}")
             self._inlets[connection] = inlet
             self._selector.register(connection, selectors.EVENT_READ, connection)
-            _send(connection, DONE)  # Welcome: the hello is accepted.
+            _send(connection, DONE)  # The hello is accepted.
         except (Exception, TaskConnectionLost) as error:
             self._give_up(connection, error)
 
-    def _go_on(self, connection: JobConnection) -> None:
-        """Takes what has come from a Spark task that feeds a level."""
+    def _read_frames(self, connection: JobConnection) -> None:
+        """Processes the available frames of a Spark task that feeds a level."""
         inlet = self._inlets[connection]
         try:
             while (frame := connection.next_frame()) is not None:
-                if not self._take_frame(frame, connection, inlet):
+                if not self._process_frame(frame, connection, inlet):
                     _send(connection, DONE)
                     self._hang_up(connection)
                     return
@@ -353,8 +354,8 @@ class SlotProcess:
         except (Exception, TaskConnectionLost) as error:
             self._give_up(connection, error)
 
-    def _take_frame(self, frame: bytearray, connection: JobConnection, inlet: Inlet) -> bool:
-        """Takes a frame; false if it was the last one."""
+    def _process_frame(self, frame: bytearray, connection: JobConnection, inlet: Inlet) -> bool:
+        """Processes a frame; returns False if it was the last one."""
         kind = frame[:1]
         if kind == INPUT:
             _, _, vertex, input_index, channel, _ = ROW_HEADER.unpack_from(frame)
@@ -369,15 +370,15 @@ class SlotProcess:
             raise InputFailed(frame[1:].decode(errors="replace"))
         return True
 
-    def _give_spool(self, spool: str, connection: JobConnection) -> None:
-        """Streams the pages of a spool to a Spark task; they stay, so that it may come again."""
+    def _send_spool(self, spool: str, connection: JobConnection) -> None:
+        """Streams the pages of a spool to a Spark task; they are kept, since it may be retried."""
         for page in range(self._slot.pages(spool)):
             _send(connection, OUTPUT + self._slot.fetch(spool, page))
         _send(connection, DONE)
         self._hang_up(connection)
 
     def _give_up(self, connection: JobConnection, error: BaseException) -> None:
-        """Tells the Spark task why it is not served any more; the driver too, unless the task had no business here."""
+        """Disconnects a Spark task, with the reason; reports it to the driver, unless the task did not belong here."""
         fault: Fault | None
         if isinstance(error, Refused):
             fault = Fault(None, None, None, str(error), str(error)) if isinstance(error, EnteredTwice) else None
@@ -401,9 +402,9 @@ class SlotProcess:
             try:
                 connection.send_bytes(FAILED + answer.encode())
             except OSError:
-                pass  # Gone.
+                pass  # Disconnected.
         self._hang_up(connection)
-        # What has failed in one level is not to be processed further in another.
+        # A failure in one level ends the others too.
         for other in list(self._inlets) if fault is not None else ():
             self._hang_up(other)
 
@@ -431,7 +432,7 @@ def _send(connection: Connection, frame: bytes | bytearray) -> None:
 
 
 def main() -> None:
-    """The slot's process: reads its SlotSpec from standard input."""
+    """Runs the slot's process; its SlotSpec comes from standard input."""
     import tempfile
 
     spec: SlotSpec = pickle.load(sys.stdin.buffer)
@@ -444,7 +445,7 @@ def main() -> None:
             control = connect(spec.driver, spec.credentials, spec.connect_seconds)
         except (FileNotFoundError, ConnectionRefusedError):
             if isinstance(spec.driver, str):
-                return  # The driver has closed its socket: the attempt is over, and nobody waits for this slot.
+                return  # The driver has closed its socket: the attempt is over.
             raise
         notice_silence(control)
         slot = SlotProcess(spec, control, directory)
@@ -459,7 +460,7 @@ def main() -> None:
 
 
 def _own_address(driver: tuple[str, int]) -> str:
-    """The address of this machine from which the driver is reached."""
+    """Returns the address of this machine on the route to the driver."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(driver)
         host: str = probe.getsockname()[0]

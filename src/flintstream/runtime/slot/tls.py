@@ -48,7 +48,7 @@ class TlsConnection(JobConnection):
 
     @property
     def in_mid_frame(self) -> bool:
-        """Whether `next_frame` has received part of a frame or of its first record, and is missing the rest."""
+        """Returns whether `next_frame` has received a part of a frame, or of its first record, only."""
         return super().in_mid_frame or self._in_mid_record
 
     def _poll(self, timeout: float | None) -> bool:
