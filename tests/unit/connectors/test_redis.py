@@ -98,7 +98,7 @@ def test_a_setting_that_makes_no_sense_is_refused(setting: str, value: Any, mess
 
 
 def test_a_configuration_needs_a_host() -> None:
-    with pytest.raises(ValueError, match=r"no host is given: call set_host"):
+    with pytest.raises(ValueError, match=r"the host is missing: call set_host"):
         FlinkJedisPoolConfig.Builder().build()
 
 
@@ -158,15 +158,15 @@ def test_a_record_may_say_where_it_goes_and_for_how_long() -> None:
 
 def test_what_a_mapper_gives_for_each_record_need_not_be_in_the_description() -> None:
     assert commands(OwnPlaces(RedisCommand.SETEX), ("k", 1, None, 5)) == [("SET", "k", 1, "EX", 5)]
-    with pytest.raises(ValueError, match=r"get_additional_ttl gave None, and SETEX needs a time to live"):
+    with pytest.raises(ValueError, match=r"get_additional_ttl returned None, but SETEX needs a time-to-live"):
         commands(OwnPlaces(RedisCommand.SETEX), ("k", 1, None, None))
-    with pytest.raises(TypeError, match=r"get_additional_key must give a string, bytes or a number, got None"):
+    with pytest.raises(TypeError, match=r"get_additional_key must return a string, bytes or a number, got None"):
         commands(OwnPlaces(RedisCommand.HSET), ("k", 1, None, None))
 
 
 @pytest.mark.parametrize("record", [(None, 1), (True, 1), ("k", None), ("k", ["v"])])
 def test_keys_and_values_that_redis_does_not_know_are_refused(record: Any) -> None:
-    with pytest.raises(TypeError, match=r"must give a string, bytes or a number, got"):
+    with pytest.raises(TypeError, match=r"must return a string, bytes or a number, got"):
         commands(Pairs(RedisCommand.SET), record)
 
 
@@ -200,8 +200,8 @@ def test_a_description_that_makes_no_sense_is_refused(description: Any, message:
         ((RedisCommand.HSET,), "HSET needs the name of a hash: RedisCommandDescription"),
         ((RedisCommand.ZADD,), "ZADD needs the name of a sorted set"),
         ((RedisCommand.XADD,), "XADD needs the name of a stream"),
-        ((RedisCommand.SETEX,), "SETEX needs a time to live"),
-        ((RedisCommand.INCRBY_EX, "k"), "INCRBY_EX needs a time to live"),
+        ((RedisCommand.SETEX,), "SETEX needs a time-to-live"),
+        ((RedisCommand.INCRBY_EX, "k"), "INCRBY_EX needs a time-to-live"),
     ],
 )
 def test_a_description_that_lacks_something_is_refused(description: Any, message: str) -> None:
@@ -220,7 +220,7 @@ def test_other_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match=r"RedisSink: retry_timeout_ms must be at least 0, got -1"):
         RedisSink(config(), mapper, -1)
     mapper.description = "SET"  # type: ignore[assignment]
-    with pytest.raises(TypeError, match=r"Pairs.get_command_description\(\) must give a RedisCommandDescription"):
+    with pytest.raises(TypeError, match=r"Pairs.get_command_description\(\) must return a RedisCommandDescription"):
         RedisSink(config(), mapper)
     with pytest.raises(ValueError, match=r"PUBLISH writes no key, so get_additional_ttl in the mapper has no meaning"):
         RedisSink(config(), OwnPlaces(RedisCommand.PUBLISH))

@@ -1,4 +1,4 @@
-"""The commands that records become: which one, with which keys, and for how long what it writes lives."""
+"""Redis commands of records: which command, with which keys, and with which time-to-live."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from flintstream.common.type_variables import IN
 __all__ = ["RedisCommand", "RedisCommandDescription", "RedisDataType", "RedisMapper"]
 
 Command = tuple[Any, ...]
-"""A command as the server gets it: its name and its arguments."""
+"""A command as sent to the server: its name and arguments."""
 
 _PLAIN = (str, bytes, int, float)
 
 
 class RedisDataType(Enum):
-    """What a key of Redis holds."""
+    """The data type of a Redis key."""
 
     STRING = "string"
     HASH = "hash"
@@ -33,58 +33,58 @@ class RedisDataType(Enum):
 
 
 class RedisCommand(Enum):
-    """What is done with the key and the value of a record."""
+    """A command for the key and the value of a record."""
 
     SET = "SET"
-    """The key holds the value."""
+    """Sets the key to the value."""
     SETEX = "SETEX"
-    """The key holds the value, for the time to live."""
+    """Sets the key to the value, with a time-to-live."""
     INCRBY = "INCRBY"
-    """The number at the key grows by the value."""
+    """Increments the number at the key by the value."""
     INCRBY_EX = "INCRBY_EX"
-    """As `INCRBY`; the key lives for the time to live from now on."""
+    """As `INCRBY`, and restarts the time-to-live of the key."""
     DECRBY = "DECRBY"
-    """The number at the key shrinks by the value."""
+    """Decrements the number at the key by the value."""
     DECRBY_EX = "DECRBY_EX"
-    """As `DECRBY`; the key lives for the time to live from now on."""
+    """As `DECRBY`, and restarts the time-to-live of the key."""
     DESCRBY_EX = DECRBY_EX
     """`DECRBY_EX` as Flink spells it."""
     HSET = "HSET"
-    """The field `key` of the hash `additional_key` holds the value."""
+    """Sets the field `key` of the hash `additional_key` to the value."""
     HINCRBY = "HINCRBY"
-    """The number in the field `key` of the hash `additional_key` grows by the value."""
+    """Increments the number in the field `key` of the hash `additional_key` by the value."""
     LPUSH = "LPUSH"
-    """The value becomes the first of the list at the key."""
+    """Prepends the value to the list at the key."""
     RPUSH = "RPUSH"
-    """The value becomes the last of the list at the key."""
+    """Appends the value to the list at the key."""
     SADD = "SADD"
-    """The value becomes a member of the set at the key."""
+    """Adds the value to the set at the key."""
     ZADD = "ZADD"
-    """The key becomes a member of the sorted set `additional_key`, with the value as its score."""
+    """Adds the key to the sorted set `additional_key`, with the value as its score."""
     ZINCRBY = "ZINCRBY"
-    """The score of the member `key` in the sorted set `additional_key` grows by the value."""
+    """Increments the score of the member `key` in the sorted set `additional_key` by the value."""
     ZREM = "ZREM"
-    """The sorted set `additional_key` loses the member `key`; the value is not asked for."""
+    """Removes the member `key` from the sorted set `additional_key`; the value is not used."""
     PFADD = "PFADD"
-    """The HyperLogLog at the key counts the value."""
+    """Adds the value to the HyperLogLog at the key."""
     PUBLISH = "PUBLISH"
-    """The value goes to the subscribers of the channel `key`."""
+    """Publishes the value on the channel `key`."""
     XADD = "XADD"
-    """The stream `additional_key` gets an entry: the fields of the value if that is a dict, else the field `key`."""
+    """Appends an entry to the stream `additional_key`: the fields of a dict, or the value as the field `key`."""
 
     def get_redis_data_type(self) -> RedisDataType:
-        """What the key holds that the command writes to."""
+        """Returns the data type of the key that the command writes."""
         return _FORMS[self].data_type
 
     @property
     def idempotent(self) -> bool:
-        """Whether the command, given again, changes nothing."""
+        """Returns whether repeating the command changes nothing."""
         return _FORMS[self].idempotent
 
 
 @dataclass(frozen=True)
 class _Form:
-    """How a command is made of the additional key, the key and the value."""
+    """How a command is built from the additional key, the key and the value."""
 
     data_type: RedisDataType
     idempotent: bool
@@ -123,17 +123,17 @@ _FORMS = {
 
 @dataclass(frozen=True)
 class RedisCommandDescription:
-    """A command, and what all records share: the name of the hash, sorted set or stream, and the time to live.
+    """A command and what all records share: the name of the hash, sorted set or stream, and the time-to-live.
 
     Example::
 
         RedisCommandDescription(RedisCommand.HSET, "counts", 3600)
 
-    :param command: what is done with the key and the value of a record.
-    :param additional_key: the name of the hash, sorted set or stream. A whole number here is taken as the time to live,
-        as in Flink.
-    :param additional_ttl: how many seconds the key lives after its last record; for ever unless given.
-    :param max_length: for `XADD`: about how many entries the stream keeps; all unless given.
+    :param command: the command for the key and the value of a record.
+    :param additional_key: the name of the hash, sorted set or stream. An integer is taken as the time-to-live, as in
+        Flink.
+    :param additional_ttl: the time-to-live of the key after its last record, in seconds; by default none.
+    :param max_length: for `XADD`: the approximate maximum length of the stream; by default unlimited.
     """
 
     command: RedisCommand
@@ -159,21 +159,21 @@ class RedisCommandDescription:
                 raise ValueError(f"RedisCommandDescription: max_length is for XADD, not for {self.command.name}")
 
     def get_command(self) -> RedisCommand:
-        """The command."""
+        """Returns the command."""
         return self.command
 
     def get_additional_key(self) -> str | None:
-        """The name of the hash, sorted set or stream."""
+        """Returns the name of the hash, sorted set or stream."""
         assert not isinstance(self.additional_key, int)
         return self.additional_key
 
     def get_additional_ttl(self) -> int | None:
-        """How many seconds the key lives; None for ever."""
+        """Returns the time-to-live in seconds; None for none."""
         return self.additional_ttl
 
 
 class RedisMapper(ABC, Generic[IN]):
-    """Says which command a record becomes. Keys and values are strings, bytes or numbers.
+    """Maps records to a command. Keys and values are strings, bytes or numbers.
 
     Example::
 
@@ -190,33 +190,33 @@ class RedisMapper(ABC, Generic[IN]):
 
     @abstractmethod
     def get_command_description(self) -> RedisCommandDescription:
-        """The command of all records; asked for once, when the graph is built."""
+        """Returns the command of all records; called once, when the graph is built."""
 
     @abstractmethod
     def get_key_from_data(self, data: IN) -> Any:
-        """The key of a record."""
+        """Returns the key of a record."""
 
     @abstractmethod
     def get_value_from_data(self, data: IN) -> Any:
-        """The value of a record."""
+        """Returns the value of a record."""
 
     def get_additional_key(self, data: IN) -> Any:
-        """The name of the hash, sorted set or stream for this record; None for that of the description."""
+        """Returns the name of the hash, sorted set or stream for this record; None for that of the description."""
         return None
 
     def get_additional_ttl(self, data: IN) -> int | None:
-        """The time to live (seconds) for this record's key; None for that of the description."""
+        """Returns the time-to-live (seconds) of this record's key; None for that of the description."""
         return None
 
 
 class CommandsOfRecords:
-    """Makes the commands of records as a mapper says. Made on the driver, where it checks the description."""
+    """Builds the commands of records with a mapper. Created on the driver, where it checks the description."""
 
     def __init__(self, owner: str, mapper: RedisMapper[Any]) -> None:
         description = mapper.get_command_description()
         if not isinstance(description, RedisCommandDescription):
             raise TypeError(
-                f"{owner}: {type(mapper).__name__}.get_command_description() must give a RedisCommandDescription, "
+                f"{owner}: {type(mapper).__name__}.get_command_description() must return a RedisCommandDescription, "
                 f"got {description!r}"
             )
         self._mapper = mapper
@@ -227,11 +227,11 @@ class CommandsOfRecords:
 
     @property
     def command(self) -> RedisCommand:
-        """The command of all records."""
+        """Returns the command of all records."""
         return self._description.command
 
     def of(self, record: Any) -> list[Command]:
-        """The commands of a record: one, or two where the key gets a time to live."""
+        """Returns the commands of a record: one, or two with a time-to-live."""
         mapper, description, form = self._mapper, self._description, _FORMS[self._description.command]
         key = _plain(mapper.get_key_from_data(record), "get_key_from_data")
         value = mapper.get_value_from_data(record) if form.takes_value else None
@@ -244,14 +244,14 @@ class CommandsOfRecords:
             _plain(name, "get_additional_key")
         if self._own_ttls:
             own_ttl = mapper.get_additional_ttl(record)
-            ttl = ttl if own_ttl is None else positive("get_additional_ttl: the time to live", own_ttl)
+            ttl = ttl if own_ttl is None else positive("get_additional_ttl: the time-to-live", own_ttl)
         made = form.make(name, key, value)
         if description.max_length is not None:
             made = (*made[:2], "MAXLEN", "~", description.max_length, *made[2:])
         if ttl is None and not form.needs_ttl:
             return [made]
         if ttl is None:
-            raise ValueError(f"get_additional_ttl gave None, and {self.command.name} needs a time to live")
+            raise ValueError(f"get_additional_ttl returned None, but {self.command.name} needs a time-to-live")
         return [(*made, "EX", ttl)] if made[0] == "SET" else [made, ("EXPIRE", made[1], ttl)]
 
     def _check(self, owner: str) -> None:
@@ -264,7 +264,7 @@ class CommandsOfRecords:
             )
         if form.needs_ttl and description.additional_ttl is None and not self._own_ttls:
             raise ValueError(
-                f"{owner}: {name} needs a time to live: RedisCommandDescription(RedisCommand.{name}, None, seconds), "
+                f"{owner}: {name} needs a time-to-live: RedisCommandDescription(RedisCommand.{name}, None, seconds), "
                 "or get_additional_ttl in the mapper"
             )
         if description.command is RedisCommand.PUBLISH and self._own_ttls:
@@ -276,7 +276,7 @@ def _overridden(mapper: RedisMapper[Any], method: str) -> bool:
 
 
 def _plain(value: Any, method: str) -> Any:
-    """A key or a value that the server can take."""
+    """Returns a key or value, if the server supports its type."""
     if not isinstance(value, _PLAIN) or isinstance(value, bool):
-        raise TypeError(f"{method} must give a string, bytes or a number, got {value!r}")
+        raise TypeError(f"{method} must return a string, bytes or a number, got {value!r}")
     return value

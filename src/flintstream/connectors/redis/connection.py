@@ -1,4 +1,4 @@
-"""A connection to a Redis server, with redis-py; which of its errors pass by themselves."""
+"""A connection to a Redis server, with redis-py, and which of its errors are temporary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class RedisError(Exception):
 
 
 def driver() -> Any:
-    """The package redis, or a message that says how to get it."""
+    """Returns the package redis; raises an error that says how to install it."""
     try:
         import redis
     except ImportError as error:
@@ -22,7 +22,7 @@ def driver() -> Any:
 
 
 def connect(config: FlinkJedisPoolConfig) -> Any:
-    """A client with one connection, which is open and has been let in. It tries nothing again by itself."""
+    """Returns a client with one open, authenticated connection, which does not retry by itself."""
     package = driver()
     seconds = config.get_connection_timeout() / 1000
     client = package.Redis(
@@ -46,7 +46,7 @@ def connect(config: FlinkJedisPoolConfig) -> Any:
 
 
 def send(client: Any, commands: list[Command]) -> list[Any]:
-    """Sends commands in one go; the replies, of which those of refused commands are exceptions."""
+    """Sends commands as a pipeline; returns the replies, which are exceptions for refused commands."""
     pipeline = client.pipeline(transaction=False)
     for command in commands:
         pipeline.execute_command(*command)
@@ -54,7 +54,7 @@ def send(client: Any, commands: list[Command]) -> list[Any]:
 
 
 def is_temporary(error: BaseException) -> bool:
-    """Whether the same command may be taken a little later: the server was away, starts, or changes its role."""
+    """Returns whether the command may succeed a little later: the server was unreachable, starts, or changes its role."""
     errors = driver().exceptions
     if isinstance(error, (errors.AuthenticationError, errors.AuthorizationError)):
         return False

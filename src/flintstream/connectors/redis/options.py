@@ -1,4 +1,4 @@
-"""Where a Redis server is, and who asks."""
+"""The address and credentials of a Redis server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LAST_PORT = 65_535
 
 @dataclass(frozen=True, repr=False)
 class FlinkJedisPoolConfig:
-    """Where a Redis server is, and who asks; by the names of Flink's class.
+    """The address and credentials of a Redis server, named as in Flink.
 
     Example::
 
@@ -31,35 +31,35 @@ class FlinkJedisPoolConfig:
     _ssl_ca_file: str | None = None
 
     def get_host(self) -> str:
-        """The server's name or address."""
+        """Returns the server's name or address."""
         return self._host
 
     def get_port(self) -> int:
-        """The server's port."""
+        """Returns the server's port."""
         return self._port
 
     def get_database(self) -> int:
-        """The number of the database."""
+        """Returns the number of the database."""
         return self._database
 
     def get_user(self) -> str | None:
-        """The user of the server's access control list; None for the default user."""
+        """Returns the user of the server's access control list; None for the default user."""
         return self._user
 
     def get_password(self) -> str | None:
-        """The user's password."""
+        """Returns the user's password."""
         return self._password
 
     def get_connection_timeout(self) -> int:
-        """How long (milliseconds) a connection may take, and an answer."""
+        """Returns the timeout (milliseconds) of connecting and of an answer."""
         return self._timeout
 
     def get_ssl(self) -> bool:
-        """Whether the connection is encrypted."""
+        """Returns whether the connection is encrypted."""
         return self._ssl
 
     def get_ssl_ca_file(self) -> str | None:
-        """The file of the certificates that are trusted; None for those of the machine."""
+        """Returns the file of trusted certificates; None for those of the machine."""
         return self._ssl_ca_file
 
     def __str__(self) -> str:
@@ -69,67 +69,67 @@ class FlinkJedisPoolConfig:
         return f"FlinkJedisPoolConfig({self._host!r}, {self._port}, database={self._database}, user={self._user!r})"
 
     class Builder:
-        """Settings of `FlinkJedisPoolConfig`."""
+        """Builds a `FlinkJedisPoolConfig`."""
 
         def __init__(self) -> None:
             self._config = FlinkJedisPoolConfig()
 
         def set_host(self, host: str) -> FlinkJedisPoolConfig.Builder:
-            """The server's name or address."""
+            """Sets the server's name or address."""
             return self._with("set_host: host", _host=host)
 
         def set_port(self, port: int) -> FlinkJedisPoolConfig.Builder:
-            """The server's port: 6379 unless set."""
+            """Sets the server's port; by default 6379."""
             if positive("set_port: port", port) > _LAST_PORT:
                 raise ValueError(f"set_port: port must be at most {_LAST_PORT}, got {port}")
             self._config = replace(self._config, _port=port)
             return self
 
         def set_database(self, database: int) -> FlinkJedisPoolConfig.Builder:
-            """The number of the database: 0 unless set."""
+            """Sets the number of the database; by default 0."""
             self._config = replace(self._config, _database=positive("set_database: database", database, 0))
             return self
 
         def set_user(self, user: str) -> FlinkJedisPoolConfig.Builder:
-            """A user of the server's access control list; the default user unless set."""
+            """Sets a user of the server's access control list; by default the default user."""
             return self._with("set_user: user", _user=user)
 
         def set_password(self, password: str) -> FlinkJedisPoolConfig.Builder:
-            """The user's password."""
+            """Sets the user's password."""
             if not isinstance(password, str):
                 raise TypeError(f"set_password: password must be a string, got a {type(password).__name__}")
             return self._with("set_password: password", _password=password)
 
         def set_timeout(self, timeout: int) -> FlinkJedisPoolConfig.Builder:
-            """How long (milliseconds) a connection may take, and an answer: 2000 unless set."""
+            """Sets the timeout (milliseconds) of connecting and of an answer; by default 2000."""
             self._config = replace(self._config, _timeout=positive("set_timeout: timeout", timeout))
             return self
 
         def set_ssl(self, ssl: bool) -> FlinkJedisPoolConfig.Builder:
-            """Whether the connection is encrypted, and the server's certificate checked: no unless set."""
+            """Sets whether the connection is encrypted and the server's certificate verified; by default not."""
             self._config = replace(self._config, _ssl=bool(ssl))
             return self
 
         def set_ssl_ca_file(self, path: str) -> FlinkJedisPoolConfig.Builder:
-            """A file of certificates to trust, on each machine with slots; those of the machine unless set."""
+            """Sets a file of trusted certificates, on each machine with slots; by default those of the machine."""
             return self._with("set_ssl_ca_file: path", _ssl_ca_file=path)
 
         def set_max_total(self, max_total: int) -> FlinkJedisPoolConfig.Builder:
-            """No effect: a subtask has one connection."""
+            """Has no effect: a subtask has one connection."""
             return self._without_effect("set_max_total: max_total", max_total)
 
         def set_max_idle(self, max_idle: int) -> FlinkJedisPoolConfig.Builder:
-            """No effect: a subtask has one connection."""
+            """Has no effect: a subtask has one connection."""
             return self._without_effect("set_max_idle: max_idle", max_idle)
 
         def set_min_idle(self, min_idle: int) -> FlinkJedisPoolConfig.Builder:
-            """No effect: a subtask has one connection."""
+            """Has no effect: a subtask has one connection."""
             return self._without_effect("set_min_idle: min_idle", min_idle)
 
         def build(self) -> FlinkJedisPoolConfig:
-            """The configuration."""
+            """Returns the configuration."""
             if not self._config._host:
-                raise ValueError("FlinkJedisPoolConfig: no host is given: call set_host('127.0.0.1')")
+                raise ValueError("FlinkJedisPoolConfig: the host is missing: call set_host('127.0.0.1')")
             if self._config._ssl_ca_file is not None and not self._config._ssl:
                 raise ValueError("FlinkJedisPoolConfig: set_ssl_ca_file has no effect without set_ssl(True)")
             return self._config

@@ -14,16 +14,16 @@ from flintstream.runtime.faults import UserCodeError, record_at_fault, user_faul
 from flintstream.runtime.operators.base import Operator
 
 PIPELINE_COMMANDS = 5000
-"""How many commands are in flight at most."""
+"""The most commands in flight."""
 
 Written = list[tuple[Command, Any]]
 """Commands, each with the record that it comes from."""
 
 
 class RedisSinkOperator(Operator):
-    """Writes the records of a block before it takes the next one: nothing waits at a checkpoint.
+    """Writes the records of a block before it processes the next one: nothing is pending at a checkpoint.
 
-    What was lost on the way is sent again for `retry_timeout_ms`: at least once.
+    Commands that fail temporarily are retried for `retry_timeout_ms`, hence at least once.
     """
 
     takes_declared_types = True
@@ -54,7 +54,7 @@ class RedisSinkOperator(Operator):
             self._write(written[start : start + PIPELINE_COMMANDS])
 
     def finish(self) -> None:
-        """Nothing comes behind a sink."""
+        """Does nothing: a sink has no output."""
 
     def close(self) -> None:
         self._disconnect()
@@ -72,12 +72,12 @@ class RedisSinkOperator(Operator):
                 error = failure
             if error is None:
                 return
-            self._disconnect()  # The server may have another address by now.
+            self._disconnect()  # The server may have a new address.
             if not backoff.wait():
                 raise self._fault(error, *written[0], waited=True) from error
 
     def _write_once(self, written: Written) -> tuple[Written, Exception | None]:
-        """Sends all commands once: those to be sent again, and why."""
+        """Sends all commands once; returns those to retry, and why."""
         if self._client is None:
             self._client = connect(self._config)
         replies = send(self._client, [command for command, _ in written])
@@ -88,7 +88,7 @@ class RedisSinkOperator(Operator):
         return [item for item, _ in failed], failed[0][1] if failed else None
 
     def _fault(self, error: Exception, *item: Any, waited: bool = False) -> UserCodeError:
-        """The error that names the operator, the server and, where there is one, the command and its record."""
+        """Returns an error with the operator, the server and, if there is one, the command and its record."""
         told = f"{self._config}: {type(error).__name__}: {str(error).strip()}"
         if waited:
             told += f"\nTried again for {self._retry_seconds:g} seconds (retry_timeout_ms)."
@@ -101,7 +101,7 @@ class RedisSinkOperator(Operator):
         if client is not None:
             try:
                 client.close()
-            except Exception:  # The connection is lost, then.
+            except Exception:  # It is lost anyway.
                 return
 
 
