@@ -369,7 +369,7 @@ class JobMaster:
 
     def _set_status(self, status: JobStatus) -> None:
         if self.status in _ENDED:
-            return  # The job was left behind, and its thread goes on after all.
+            return  # The job was abandoned, but its thread continues after all.
         self.status = status
         self.status_times.append((status, time.time()))
 

@@ -58,7 +58,7 @@ class Progress:
         self.epochs: list[EpochNumbers] = []
         """The statistics of the last epochs."""
 
-    # --- what goes on ---
+    # --- updates ---
 
     def phase(self, text: str | None) -> None:
         """Sets what the job is busy with besides epochs; None for nothing."""

@@ -207,10 +207,10 @@ class JobRegistry:
             entry = self._jobs.pop(str(master.job_id), None)
             if entry is None or self._removed:
                 return
-            # First the file: who finds nobody listening takes a job that has not ended for one whose driver is gone.
+            # The file first: an unfinished job without a listener would look as if its driver had died.
             job = replace(entry[1], status=master.status.name, ended=time.time(), failure=master.failure)
             self._ended.append(self._write(job))
-            if self._removed:  # A signal came meanwhile.
+            if self._removed:  # A signal came in the meantime.
                 self.remove_files()
                 return
             if len(self._ended) > ENDED_KEPT:

@@ -36,7 +36,7 @@ class Collector:
 
     @property
     def waiting(self) -> int:
-        """How many pages the reader has not taken yet."""
+        """Returns the number of pages that the reader has not taken yet."""
         return self._pages.qsize()
 
     def end(self, failure: Callable[[], BaseException | None]) -> None:

@@ -78,12 +78,12 @@ class JobSettings:
         self.restart_strategy()
 
     def restored(self, graph: ExecutionGraph) -> RestoredOperators | None:
-        """The state that the job is told to restore, for the operators of a graph; refuses what does not fit."""
-        told = self.checkpoints
-        if told.restore_path is None:
+        """Returns the state to restore for the operators of a graph; None if there is none. Raises if it does not fit."""
+        settings = self.checkpoints
+        if settings.restore_path is None:
             return None
-        keys = SigningKeys.read_if(told.signing_key_file)
-        return restored_operators(told.restore_path, graph, told.allow_unclaimed, keys)
+        keys = SigningKeys.read_if(settings.signing_key_file)
+        return restored_operators(settings.restore_path, graph, settings.allow_unclaimed, keys)
 
     @property
     def job_id(self) -> JobID:

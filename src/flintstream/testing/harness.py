@@ -224,12 +224,12 @@ class OperatorHarness:
 
     @property
     def operator(self) -> Any:
-        """The operator itself."""
+        """Returns the operator."""
         return self._operator
 
     @property
     def task(self) -> TaskUnderTest:
-        """What hosts it in place of a slot's task."""
+        """Returns the task that hosts the operator."""
         return self._task
 
     @property

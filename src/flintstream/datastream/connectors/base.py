@@ -65,7 +65,7 @@ class Source(JavaFunctionWrapper, ABC, Generic[T_co]):
     """A source of records, for `env.from_source`.
 
     To write your own, inherit from :class:`flintstream.datastream.connectors.source.PythonSource`, or from
-    :class:`SplitBasedSource` where one reader reads all splits of a subtask, or where there is more to finding them.
+    :class:`SplitBasedSource` if one reader reads all splits of a subtask, or if their discovery needs an enumerator.
     """
 
     bounded: bool = True

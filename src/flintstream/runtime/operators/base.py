@@ -95,10 +95,10 @@ class Operator:
     exactly_once = False
     """Whether a sink that does not commit by itself is exactly once: the driver delivers its records with a checkpoint."""
     proviso = ""
-    """What exactly once depends on beyond the job: the plan says it."""
+    """The condition of exactly once that lies outside the job; shown in the plan."""
 
     takes_results: bool | None = None
-    """Whether the records that it takes in are those that leave the job; None if it does as a sink of the graph."""
+    """Whether its input counts as records that leave the job; by default (None) if it is a sink of the graph."""
 
     context: OperatorContext
     output: Output

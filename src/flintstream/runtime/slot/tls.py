@@ -63,7 +63,7 @@ class TlsConnection(JobConnection):
                 if not self._receive():
                     raise EOFError("hung up in the handshake") from None
             except ssl.SSLError:
-                self._flush()  # The other side is told why.
+                self._flush()  # The peer is told the reason.
                 raise
             else:
                 self._flush()
