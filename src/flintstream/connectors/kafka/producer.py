@@ -208,9 +208,10 @@ def _produce_values(produce: Any, topic: str | None, values: Any) -> Callable[[]
 
 
 def _produce_rows(produce: Any, rows: Any) -> Callable[[], None] | None:
+    """Arguments by position take half of the time of those by name. The two callbacks in the middle are the producer's."""
     try:
         for topic, value, key, partition, stamp, headers in rows:
-            produce(topic, value, key, partition, timestamp=stamp, headers=headers)
+            produce(topic, value, key, partition, None, None, stamp, headers)
     except BufferError:
-        return lambda: produce(topic, value, key, partition, timestamp=stamp, headers=headers)
+        return lambda: produce(topic, value, key, partition, None, None, stamp, headers)
     return None

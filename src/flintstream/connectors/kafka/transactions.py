@@ -169,13 +169,18 @@ class TransactionClient:
 
     def _run(self, what: str, call: Callable[[], Awaitable[_T]]) -> _T:
         """Calls until there is an answer, again after what passes by itself."""
-        from aiokafka.errors import KafkaError
+        from aiokafka.errors import IncompatibleBrokerVersion, KafkaError
 
         deadline, pause = time.monotonic() + self._seconds, _FIRST_PAUSE_SECONDS
         last: Exception | None = None
         while time.monotonic() < deadline:
             try:
                 return self._loop.run_until_complete(asyncio.wait_for(call(), deadline - time.monotonic()))
+            except (IncompatibleBrokerVersion, NotImplementedError) as error:
+                raise KafkaConnectorError(
+                    f"Kafka at {self._settings['bootstrap.servers']} does not know the request for {what}, which brokers of "
+                    f"version 3.0 and newer do: {error}"
+                ) from error
             except (KafkaError, OSError, asyncio.TimeoutError, _Passing) as error:
                 last = error
                 self._drop(error)
