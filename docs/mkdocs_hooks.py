@@ -37,6 +37,7 @@ PUBLIC_MODULES = [
     "table",
     "metrics",
     "testing",
+    "testing.kafka",
     "common.time",
     "common.watermark_strategy",
     "common.serialization",
@@ -47,7 +48,6 @@ PUBLIC_MODULES = [
 PUBLIC_PACKAGES = ["datastream", "datastream.connectors", "common"]
 # Match a pattern above, and are for connectors and formats themselves.
 INTERNAL = {
-    "connectors.operators",
     "formats.arrow_types",
     "formats.csv_schema",
     "formats.csv_text",

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from tests.examples.conftest import beside_the_examples, run  # noqa: F401 - fixtures
 
-from .availability import NotAvailable
+from flintstream.testing.servers import NotAvailable
+
 from .databases import Database
 from .kafka import KafkaServer
 from .mariadb import MariaDbServer

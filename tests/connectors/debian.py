@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from .availability import NotAvailable
+from flintstream.testing.servers import NotAvailable
 
 _STATUS = Path("/var/lib/dpkg/status")
 _SECONDS = 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +115,12 @@ def test_a_broker_that_is_away_names_source_and_address(env: StreamExecutionEnvi
     env.from_source(source, WatermarkStrategy.no_watermarks(), "orders").print()
     with pytest.raises(Exception, match=r"(?s)orders.*127\.0\.0\.1:1.*refused"):
         env.execute()
+
+
+def test_the_example_from_kafka_to_kafka(run: Callable[..., list[str]], kafka: KafkaServer) -> None:
+    lines = run("kafka_windows", kafka.bootstrap())
+    assert lines[1:] == [
+        f"{start:3} to {start + 10:3} s  {product:5} {orders * price:4}"
+        for start, orders in ((0, 10), (10, 11), (20, 9), (30, 10))
+        for product, price in (("book", 12), ("cup", 7), ("lamp", 30))
+    ]

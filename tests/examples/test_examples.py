@@ -20,7 +20,7 @@ def example(name):
 
 
 def test_every_example_has_a_test():
-    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    tests = "".join(path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py"))
     programs = [path.stem for path in EXAMPLES.glob("*.py") if not path.name.startswith("_")]
     assert [name for name in programs if f'run("{name}"' not in tests] == []
 

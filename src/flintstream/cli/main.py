@@ -48,7 +48,7 @@ def info(options: ProgramOptions) -> None:
 @click.argument("name", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def demo(name: str | None, arguments: tuple[str, ...], list_only: bool) -> None:
-    """Runs the demonstration NAME with ARGUMENTS; without NAME, the first one."""
+    """Runs the demonstration NAME with ARGUMENTS; without NAME, the first one. The beginning of its name is enough."""
     demos = find_demos()
     if not demos:
         raise click.ClickException("no demonstration is installed.")
@@ -56,9 +56,11 @@ def demo(name: str | None, arguments: tuple[str, ...], list_only: bool) -> None:
         _print_demos(demos)
         return
     chosen = name or next(iter(demos))
-    if chosen not in demos:
-        raise click.ClickException(f"there is no demonstration {chosen!r}; choose one of: {', '.join(demos)}.")
-    _run(Program(demos[chosen].path, arguments=arguments), {})
+    matching = [chosen] if chosen in demos else [each for each in demos if each.startswith(chosen)]
+    if len(matching) != 1:
+        said = f"there is no demonstration {chosen!r}" if not matching else f"{chosen!r} begins several names"
+        raise click.ClickException(f"{said}; choose one of: {', '.join(matching or demos)}.")
+    _run(Program(demos[matching[0]].path, arguments=arguments), {})
 
 
 def _print_demos(demos: dict[str, Demo]) -> None:

@@ -164,6 +164,16 @@ def test_demo_lists_and_refuses_unknown_names() -> None:
     result = flint("demo", "nothing")
     assert result.exit_code == 1
     assert "there is no demonstration 'nothing'; choose one of: live_dashboard, " in result.output
+    several = flint("demo", "un")
+    assert several.exit_code == 1
+    assert "'un' begins several names; choose one of: unique_visitors, unpaid_orders." in several.output
+
+
+def test_the_beginning_of_a_demonstrations_name_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+    monkeypatch.setattr("flintstream.cli.main.run_program", lambda program, *_, **__: ran.append(program))
+    assert flint("demo", "kafka", "localhost:9092").exit_code == 0
+    assert [(program.script.stem, program.arguments) for program in ran] == [("kafka_windows", ("localhost:9092",))]
 
 
 def test_demo_gives_the_program_its_arguments(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,7 @@ from xml.sax.saxutils import quoteattr
 import pyspark
 
 from flintstream.spark.java import JavaNotFoundError, find_java
-
-from .availability import NotAvailable
+from flintstream.testing.servers import NotAvailable
 
 _DOWNLOAD_SECONDS = 150
 _TRIES = 2
