@@ -160,7 +160,7 @@ def test_a_refused_command_is_told_with_its_record(redis_server: RedisServer, cl
 def test_a_key_that_redis_does_not_know_is_told_with_its_record(redis_server: RedisServer, client: Any) -> None:
     with harness(redis_server.config, RedisCommand.SET) as sinking, pytest.raises(UserCodeError) as caught:
         sinking.process_elements([("a", 1), (None, 2), ("c", 3)])
-    assert "get_key_from_data must give a string, bytes or a number, got None" in str(caught.value)
+    assert "get_key_from_data must return a string, bytes or a number, got None" in str(caught.value)
     assert "Record at fault: (None, 2)" in str(caught.value)
     assert client.keys() == []
 
