@@ -140,3 +140,11 @@ def test_what_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.avro").write_bytes(b"no Avro")
     with pytest.raises(SourceError, match=r"a\.avro: cannot read the Avro file"):
         read_all(source(tmp_path / "a.avro"))
+
+
+def test_fields_of_a_row_are_found_by_name_or_else_by_position() -> None:
+    fields = [{"name": "id", "type": "int"}, {"name": "name", "type": "string"}]
+    text = json.dumps({"type": "record", "name": "r", "fields": fields})
+    schema, back = AvroRowSerializationSchema(None, text), AvroRowDeserializationSchema(None, text)
+    for row in (Row(id=1, name="a"), Row(name="a", id=1), Row(1, "a"), (1, "a"), Row(f0=1, f1="a")):
+        assert back.deserialize(schema.serialize(row)) == Row(id=1, name="a")

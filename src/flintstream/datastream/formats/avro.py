@@ -305,8 +305,10 @@ def _dict(value: Any, schema: Any) -> Any:
         fields = schema["fields"]
         if len(value) != len(fields):
             raise ValueError(f"{value!r} has {len(value)} fields, but the record {schema['name']} has {len(fields)}")
-        named = value.as_dict() if isinstance(value, Row) and value._fields is not None else None
-        values = value if named is None else [named[field["name"]] for field in fields]
+        named = value.as_dict() if isinstance(value, Row) and value._fields is not None else {}
+        names = [field["name"] for field in fields]
+        # Rows of a type without names have f0, f1, ...: as in Flink, their fields are the record's by position.
+        values = [named[name] for name in names] if named.keys() == {*names} else value
         return {field["name"]: _dict(each, field["type"]) for field, each in zip(fields, values, strict=True)}
     return _within(value, schema, _dict)
 
