@@ -17,6 +17,7 @@ from .mariadb import MariaDbServer
 from .postgres import PostgresServer
 from .rabbitmq import RabbitMqServer
 from .redis import RedisServer
+from .search_servers import ElasticsearchServer, OpenSearchServer
 from .servers import Server
 
 _Server = TypeVar("_Server", bound=Server)
@@ -63,6 +64,18 @@ def redis_server(pytestconfig: pytest.Config) -> Iterator[RedisServer]:
 def rabbitmq(pytestconfig: pytest.Config) -> Iterator[RabbitMqServer]:
     """A RabbitMQ server."""
     yield from running(RabbitMqServer, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def elasticsearch(pytestconfig: pytest.Config) -> Iterator[ElasticsearchServer]:
+    """An Elasticsearch server."""
+    yield from running(ElasticsearchServer, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def opensearch(pytestconfig: pytest.Config) -> Iterator[OpenSearchServer]:
+    """An OpenSearch server."""
+    yield from running(OpenSearchServer, pytestconfig)
 
 
 @pytest.fixture

@@ -9,7 +9,12 @@ from tests.examples.pages import BLOCKS, Block
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("spark")]  # A server may have to be downloaded first.
 
-SERVERS = {"kafka": ("kafka", "9092"), "rabbitmq": ("rabbitmq", "5672"), "redis": ("redis_server", "6379")}
+SERVERS = {
+    "elasticsearch": ("elasticsearch", "9200"),
+    "kafka": ("kafka", "9092"),
+    "rabbitmq": ("rabbitmq", "5672"),
+    "redis": ("redis_server", "6379"),
+}
 """The fixture of each server, and the port that programs know it by."""
 
 

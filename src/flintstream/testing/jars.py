@@ -55,18 +55,20 @@ def class_path(*directories: Path) -> str:
 
 def _download(name: str, coordinates: tuple[str, ...], place: Path) -> None:
     work = place.with_name(f"{place.name}.part")
-    for remaining in reversed(range(_TRIES)):
+    shutil.rmtree(work, ignore_errors=True)
+    try:
+        for remaining in reversed(range(_TRIES)):
+            shutil.rmtree(work / "jars", ignore_errors=True)
+            (work / "jars").mkdir(parents=True)
+            try:
+                _retrieve(name, coordinates, work)
+                (work / "jars").rename(place)
+                return
+            except NotAvailable:  # The next attempt finds in Ivy's cache what this one has downloaded.
+                if not remaining:
+                    raise
+    finally:
         shutil.rmtree(work, ignore_errors=True)
-        (work / "jars").mkdir(parents=True)
-        try:
-            _retrieve(name, coordinates, work)
-            (work / "jars").rename(place)
-            return
-        except NotAvailable:
-            if not remaining:
-                raise
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
 
 
 def _retrieve(name: str, coordinates: tuple[str, ...], work: Path) -> None:

@@ -1,0 +1,1 @@
+"""Elasticsearch and OpenSearch inside a slot: bulk requests over HTTP, the sink's operator."""
