@@ -6,6 +6,7 @@ cleared before another can be started.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -20,6 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from py4j import java_gateway as py4j_gateway
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
@@ -172,7 +174,8 @@ def forget_spark() -> None:
 
 
 def hush(context: SparkContext) -> None:
-    """Silences PySpark's messages about the lost connection to the JVM."""
+    """Silences the messages of PySpark and py4j about the lost connection to the JVM."""
+    logging.getLogger().addFilter(_is_not_from_py4j)
     server: Any = getattr(context, "_accumulatorServer", None)
     if server is not None:
         handle_error = type(server).handle_error
@@ -182,6 +185,11 @@ def hush(context: SparkContext) -> None:
                 handle_error(server, request, address)
 
         server.handle_error = handle
+
+
+def _is_not_from_py4j(record: logging.LogRecord) -> bool:
+    """Drops what py4j writes on the root logger: a connection that breaks, whose exception the caller gets anyway."""
+    return bool(record.pathname != py4j_gateway.__file__)
 
 
 def let_go(gateway: Any) -> None:

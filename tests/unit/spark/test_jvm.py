@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -10,6 +11,8 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from py4j.java_gateway import GatewayClient
+from py4j.protocol import ERROR_ON_RECEIVE, Py4JNetworkError
 from pyspark import java_gateway
 from tests.faults.helpers import wait_until
 from tests.processes import alive
@@ -105,3 +108,24 @@ def test_a_start_that_is_broken_off_leaves_no_process(monkeypatch, tmp_path, whe
 def test_what_pyspark_writes_while_it_starts_is_ours(tmp_path):
     with broken_off_cleanly(tmp_path):
         assert os.path.dirname(java_gateway.tempfile.mkdtemp()) == str(tmp_path)
+
+
+def test_what_py4j_logs_of_a_broken_connection_is_not_shown(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger(), "filters", [])
+    client = GatewayClient()
+    # As when the JVM dies with a call in flight, and its socket is reset.
+    monkeypatch.setattr(client, "_get_connection", ResetConnection)
+    client.send_command("c\n")
+    assert len(caplog.records) == 1, "py4j logs it on the root logger"
+    caplog.clear()
+    jvm.hush(SimpleNamespace())
+    client.send_command("c\n")
+    logging.error("of the program")
+    assert [record.getMessage() for record in caplog.records] == ["of the program"]
+
+
+class ResetConnection:
+    def send_command(self, command: str) -> str:
+        raise Py4JNetworkError("reset", when=ERROR_ON_RECEIVE)
+
+    def close(self, reset: bool = False) -> None: ...
