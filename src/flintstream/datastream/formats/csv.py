@@ -300,8 +300,11 @@ class CsvRowSerializationSchema(SerializationSchema):
         return CsvRowSerializationSchema, (self._type, self._options)
 
     def serialize(self, element: Any) -> bytes | None:
-        (row,) = self._type.coerce([element])
-        return self._formatter.line(row).encode()
+        return self.serialize_block([element])[0]
+
+    def serialize_block(self, elements: list[Any]) -> list[bytes | None]:
+        line = self._formatter.line
+        return [line(row).encode() for row in self._type.coerce(elements)]
 
     class Builder:
         """Settings of a `CsvRowSerializationSchema`."""

@@ -176,8 +176,11 @@ class JsonRowSerializationSchema(SerializationSchema):
         return JsonRowSerializationSchema.Builder()
 
     def serialize(self, element: Any) -> bytes | None:
-        (row,) = self._type.coerce([element])
-        return json.dumps(row, default=_plain, ensure_ascii=False, separators=(",", ":")).encode()
+        return self.serialize_block([element])[0]
+
+    def serialize_block(self, elements: list[Any]) -> list[bytes | None]:
+        encode = _ENCODER.encode
+        return [encode(row).encode() for row in self._type.coerce(elements)]
 
     class Builder:
         """Settings of a `JsonRowSerializationSchema`."""
@@ -296,3 +299,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     raise TypeError(f"{value!r} ({type(value).__name__}) cannot be written as JSON")
+
+
+_ENCODER = json.JSONEncoder(default=_plain, ensure_ascii=False, separators=(",", ":"))
