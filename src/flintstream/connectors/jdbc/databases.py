@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, quote, unquote
 
 from flintstream.common.time import Instant
 from flintstream.connectors.jdbc import sql as jdbc_sql
@@ -43,6 +43,18 @@ class Database(ABC):
     @abstractmethod
     def is_temporary(self, error: Exception) -> bool:
         """Returns whether a retry, perhaps with another connection, may succeed."""
+
+    @abstractmethod
+    def connect_to_read(self, auto_commit: bool, seconds: int) -> Any:
+        """Returns a new connection for queries; `seconds` is how long the database may take to answer."""
+
+    @abstractmethod
+    def open_cursor(self, connection: Any) -> Any:
+        """Returns a cursor that does not hold its whole result in memory."""
+
+    @abstractmethod
+    def interrupt(self, connection: Any) -> None:
+        """Ends what another thread executes on a connection of `connect_to_read`, or raises if that is impossible."""
 
     def begin(self, connection: Any) -> None:
         """Begins a transaction, if the driver does not do that implicitly."""
@@ -81,6 +93,19 @@ class Sqlite(Database):
     def connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=_SQLITE_WAIT_SECONDS, isolation_level=None)
 
+    def connect_to_read(self, auto_commit: bool, seconds: int) -> sqlite3.Connection:
+        # Unlike `connect`, this does not create a missing file.
+        location = f"file:{quote(self.path)}?mode=rw"
+        return sqlite3.connect(
+            location, timeout=_SQLITE_WAIT_SECONDS, isolation_level=None, uri=True, check_same_thread=False
+        )
+
+    def open_cursor(self, connection: sqlite3.Connection) -> sqlite3.Cursor:
+        return connection.cursor()
+
+    def interrupt(self, connection: sqlite3.Connection) -> None:
+        connection.interrupt()
+
     def begin(self, connection: sqlite3.Connection) -> None:
         # Takes the write lock first and waits for it, rather than failing when another subtask has it.
         connection.execute("BEGIN IMMEDIATE")
@@ -92,6 +117,9 @@ class Sqlite(Database):
 _KEEP_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
 """Options of libpq: the loss of a server's machine is detected within a minute."""
 _SQLITE_WAIT_SECONDS = 30.0
+_INTERRUPT_SECONDS = 5
+_MYSQL_SENDS_SECONDS = 3600
+"""How long a server waits for a reader that has no room for more rows; by default it gives up after a minute."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +163,18 @@ class PostgreSql(Database):
             **{"application_name": "flintstream", "connect_timeout": 10, **_KEEP_ALIVE, **server.parameters},
         )
 
+    def connect_to_read(self, auto_commit: bool, seconds: int) -> Any:
+        connection = self.connect(autocommit=auto_commit)
+        # Else a scan of a large table may start in its middle, where another scan is, and rows change their order.
+        connection.execute("SET synchronize_seqscans = off")
+        return connection
+
+    def open_cursor(self, connection: Any) -> Any:
+        return connection.cursor("flint_source", withhold=connection.autocommit)
+
+    def interrupt(self, connection: Any) -> None:
+        connection.cancel_safe(timeout=_INTERRUPT_SECONDS)
+
     def is_temporary(self, error: Exception) -> bool:
         psycopg = _driver("psycopg", "postgresql")
         return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
@@ -153,7 +193,7 @@ class MySql(Database):
     def check_driver(self) -> None:
         _driver("pymysql", "mysql")
 
-    def connect(self) -> Any:
+    def connect(self, **options: Any) -> Any:
         server = self.server
         ((host, port),) = server.hosts
         return _driver("pymysql", "mysql").connect(
@@ -162,8 +202,23 @@ class MySql(Database):
             database=server.database or None,
             user=server.user,
             password=server.password or "",
-            **{"charset": "utf8mb4", **server.parameters},
+            **{"charset": "utf8mb4", **server.parameters, **options},
         )
+
+    def connect_to_read(self, auto_commit: bool, seconds: int) -> Any:
+        prepare = f"SET SESSION net_write_timeout = {_MYSQL_SENDS_SECONDS}"
+        # The reader gives up first, with an error that names the query; this only ends its thread.
+        return self.connect(autocommit=auto_commit, read_timeout=seconds + _INTERRUPT_SECONDS, init_command=prepare)
+
+    def open_cursor(self, connection: Any) -> Any:
+        from flintstream.connectors.jdbc.mysql_cursor import StreamingCursor
+
+        return connection.cursor(StreamingCursor)
+
+    def interrupt(self, connection: Any) -> None:
+        options = {"connect_timeout": _INTERRUPT_SECONDS, "read_timeout": _INTERRUPT_SECONDS}
+        with self.connect(**options) as other, other.cursor() as cursor:
+            cursor.execute("KILL %s", [connection.thread_id()])
 
     def execute_all(self, cursor: Any, statement: str, rows: list[Any]) -> None:
         if "%%" not in statement:

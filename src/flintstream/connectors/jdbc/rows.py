@@ -31,7 +31,7 @@ class RowBinder:
         self._type = type_info
         self._database = database
         self.statement, marks = database.syntax.translate(sql)
-        fields = _fields(type_info)
+        fields = fields_of(type_info)
         if marks != len(fields):
             raise ValueError(
                 f"the SQL statement {sql!r} has {marks} placeholders, but the type {type_info} has {len(fields)} fields"
@@ -57,7 +57,8 @@ class RowBinder:
         return list(zip(*columns))
 
 
-def _fields(type_info: TypeInformation) -> list[tuple[str, TypeInformation]]:
+def fields_of(type_info: TypeInformation) -> list[tuple[str, TypeInformation]]:
+    """Returns the name and type of each value of a record; a type that is neither a row nor a tuple is a single value."""
     if isinstance(type_info, RowTypeInfo):
         return list(zip(type_info.get_field_names(), type_info.get_field_types()))
     if isinstance(type_info, TupleTypeInfo):

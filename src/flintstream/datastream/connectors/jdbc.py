@@ -1,4 +1,4 @@
-"""JdbcSink: writes records to a database with an SQL statement."""
+"""JdbcSink writes records to a database with an SQL statement; JdbcSource, defined beside it, reads the rows of a query."""
 
 from __future__ import annotations
 
@@ -16,10 +16,28 @@ from flintstream.connectors.jdbc.options import (
     JdbcExecutionOptions,
 )
 from flintstream.connectors.jdbc.rows import RowBinder
+from flintstream.datastream.connectors.jdbc_source import (
+    JdbcGenericParameterValuesProvider,
+    JdbcNumericBetweenParametersProvider,
+    JdbcParameterValuesProvider,
+    JdbcSource,
+    JdbcSourceBuilder,
+)
 from flintstream.datastream.io_functions import SinkFunction
 from flintstream.runtime.operators.base import Operator
 
-__all__ = ["JdbcConnectionOptions", "JdbcError", "JdbcExactlyOnceOptions", "JdbcExecutionOptions", "JdbcSink"]
+__all__ = [
+    "JdbcConnectionOptions",
+    "JdbcError",
+    "JdbcExactlyOnceOptions",
+    "JdbcExecutionOptions",
+    "JdbcGenericParameterValuesProvider",
+    "JdbcNumericBetweenParametersProvider",
+    "JdbcParameterValuesProvider",
+    "JdbcSink",
+    "JdbcSource",
+    "JdbcSourceBuilder",
+]
 
 _T = TypeVar("_T")
 
