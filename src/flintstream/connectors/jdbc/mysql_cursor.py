@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pymysql.cursors import SSCursor
+from pymysql.cursors import SSCursor  # type: ignore[import-untyped]
 
 
 class StreamingCursor(SSCursor):  # type: ignore[misc]
