@@ -22,10 +22,18 @@ class Queues:
     @property
     def channel(self) -> Any:
         """An open channel."""
-        if self._connection is None or self._connection.is_closed or self._channel.is_closed:
+        if self._connection is None or self._is_lost():
             self._connection = self._server.connect()
             self._channel = self._connection.channel()
+            self._channel.tx_select()
         return self._channel
+
+    def _is_lost(self) -> bool:
+        try:
+            self._connection.process_data_events(0)
+        except pika.exceptions.AMQPError:
+            return True
+        return bool(self._connection.is_closed or self._channel.is_closed)
 
     def declare(self, queue: str, **arguments: Any) -> None:
         """Makes a queue, durable unless another kind is asked for."""
@@ -35,15 +43,19 @@ class Queues:
     def publish(self, queue: str, messages: Iterable[tuple[str, str | None]]) -> None:
         """Publishes messages that survive a restart: bodies, with their correlation ids."""
         channel = self.channel
-        channel.confirm_delivery()
         for body, correlation_id in messages:
             properties = pika.BasicProperties(delivery_mode=2, correlation_id=correlation_id)
-            channel.basic_publish("", queue, body.encode(), properties, mandatory=True)
+            channel.basic_publish("", queue, body.encode(), properties)
+        channel.tx_commit()
 
     def length(self, queue: str) -> int:
         """How many messages are ready."""
         self._seen.add(queue)
         return int(self.channel.queue_declare(queue, passive=True).method.message_count)
+
+    def consumers(self, queue: str) -> int:
+        """How many clients want messages."""
+        return int(self.channel.queue_declare(queue, passive=True).method.consumer_count)
 
     def take(self, queue: str, most: int = 1000) -> list[str]:
         """The first messages, which are then gone."""
@@ -51,6 +63,7 @@ class Queues:
         found: list[str] = []
         while len(found) < most and (message := self.channel.basic_get(queue, auto_ack=True))[0] is not None:
             found.append(message[2].decode())
+        self.channel.tx_commit()
         return found
 
     def delete(self, queue: str) -> None:

@@ -52,6 +52,8 @@ def _guarantee(source: StreamNode, sink: StreamNode, checkpointing: bool) -> Gua
         return Guarantee(*names, Delivery.AT_MOST_ONCE, "no checkpoints")
     if not _replayable(source):
         return Guarantee(*names, Delivery.AT_MOST_ONCE, "the source cannot be replayed")
+    if not getattr(source.source, "exactly_once", True):
+        return Guarantee(*names, Delivery.AT_LEAST_ONCE, "the source may deliver a record again")
     if sink.operator.exactly_once or sink.operator.commits:
         return Guarantee(*names, Delivery.EXACTLY_ONCE, sink.operator.proviso)
     return Guarantee(*names, Delivery.AT_LEAST_ONCE, "the sink writes immediately")

@@ -160,6 +160,10 @@ class RuntimeContext:
         """Returns all global job parameters."""
         return dict(self._job.parameters)
 
+    def is_checkpointing_enabled(self) -> bool:
+        """Returns whether the job takes checkpoints."""
+        return self._job.checkpointing
+
     def get_distributed_cache(self) -> DistributedCache:
         """Returns the files registered with `env.register_cached_file`."""
         return DistributedCache(self._job.cached_files)

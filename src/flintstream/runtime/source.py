@@ -175,6 +175,9 @@ class SplitSource:
     replayable: bool = True
     """Whether a split can be replayed from a position."""
 
+    exactly_once: bool = True
+    """Whether a record that is in a completed checkpoint never comes again."""
+
     sequential: bool = False
     """Whether a subtask reads its splits one after the other; its watermark is then that of the current split."""
 

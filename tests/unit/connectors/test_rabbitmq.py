@@ -1,4 +1,4 @@
-"""RMQConnectionConfig and RMQSink: what they are told and refuse."""
+"""RMQConnectionConfig, RMQSink and RMQSource: what they are told and refuse."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from flintstream.common import SimpleStringSchema
+from flintstream.common import SimpleStringSchema, Types
 from flintstream.datastream import StreamExecutionEnvironment
-from flintstream.datastream.connectors.rabbitmq import RMQConnectionConfig, RMQSink
+from flintstream.datastream.connectors.rabbitmq import RMQConnectionConfig, RMQSink, RMQSource
+from flintstream.datastream.connectors.redis import (
+    FlinkJedisPoolConfig,
+    RedisCommand,
+    RedisCommandDescription,
+    RedisMapper,
+    RedisSink,
+)
 from flintstream.graph.guarantees import guarantees_text
 from flintstream.runtime.faults import UserCodeError
 from flintstream.testing import OneInputOperatorHarness
@@ -116,3 +123,54 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pika", None)
     with pytest.raises(UserCodeError, match=r"pika is not installed: pip install 'flintstream\[rabbitmq\]'"):
         sinking().open()
+
+
+# --- the source ---
+
+
+def test_arguments_of_a_source_that_make_no_sense_are_refused() -> None:
+    config, schema = builder().build(), SimpleStringSchema()
+    with pytest.raises(TypeError, match=r"RMQSource: connection_config must be an RMQConnectionConfig, got None"):
+        RMQSource(None, "q", True, schema)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"RMQSource: queue_name must be a string of 1 to 255 bytes, got ''"):
+        RMQSource(config, "", True, schema)
+    with pytest.raises(TypeError, match=r"RMQSource: use_correlation_id must be True or False, got 'yes'"):
+        RMQSource(config, "q", "yes", schema)  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"RMQSource: deserialization_schema must be a DeserializationSchema, got <class"
+    ):
+        RMQSource(config, "q", True, bytes)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"RMQSource: retry_timeout_ms must be at least 0, got -1"):
+        RMQSource(config, "q", True, schema, -1)
+
+
+@pytest.mark.parametrize(
+    ("use_correlation_id", "told"),
+    [(True, "exactly once"), (False, "at least once (the source may deliver a record again)")],
+)
+def test_a_source_has_one_subtask_and_its_guarantee_is_told(use_correlation_id: bool, told: str) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(4)
+    env.enable_checkpointing(1000)
+    stream = env.add_source(RMQSource(builder().build(), "q", use_correlation_id, SimpleStringSchema()), "in")
+    assert stream.get_type() == Types.STRING()
+    stream.add_sink(RedisSink(REDIS, Lines())).name("out")
+    graph = env.generate_stream_graph()
+    assert f"'Source: in' → 'Sink: out': {told}" in guarantees_text(graph, True)
+    assert [node.parallelism for node in graph.nodes.values() if node.kind == "source"] == [1]
+
+
+class Lines(RedisMapper):
+    """A sink that may count each record once."""
+
+    def get_command_description(self) -> RedisCommandDescription:
+        return RedisCommandDescription(RedisCommand.SADD)
+
+    def get_key_from_data(self, data: str) -> str:
+        return "lines"
+
+    def get_value_from_data(self, data: str) -> str:
+        return data
+
+
+REDIS = FlinkJedisPoolConfig.Builder().set_host("127.0.0.1").build()

@@ -145,25 +145,26 @@ class Connection:
             )
             connection.add_on_connection_unblocked_callback(lambda _, frame: setattr(self, "blocked", None))
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
             return
         try:
             connection.ioloop.start()
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
         finally:
             connection.ioloop.close()
 
     def _opened(self, channel: Any, answer: Future[Any] | None) -> None:
-        channel.add_on_close_callback(lambda _, reason: self._fail(reason))
+        channel.add_on_close_callback(lambda _, reason: self.fail(reason))
         if answer is not None:
             _settle(answer, channel)
 
     def _ended(self, connection: Any, reason: Exception) -> None:
-        self._fail(reason)
-        connection.ioloop.stop()
+        self.fail(reason)
+        connection.ioloop.add_callback_threadsafe(connection.ioloop.stop)  # Behind what pika has still to tidy up.
 
-    def _fail(self, reason: Exception) -> None:
+    def fail(self, reason: Exception) -> None:
+        """Nothing can be asked of the server any more, for this reason."""
         with self._lock:
             self.failure = self.failure or reason
             waiting = self._waiting
