@@ -363,7 +363,10 @@ def test_transactions_of_a_predecessor_that_is_still_connected_are_left_alone(
         first.snapshot(2)
         with restored(items, taken, job=SECOND):
             (gid,) = items.prepared
-            assert f"job {JOB}, from which this one was restored, is still connected" in caplog.text
+            assert (
+                f"job {JOB}, from which this one was restored or which has the same transaction id prefix, is still"
+                in caplog.text
+            )
             assert gid in caplog.text
         first.notify_checkpoint_complete(2)
     assert (written(items), items.prepared) == ([1], [])
@@ -394,6 +397,79 @@ def test_each_transaction_of_a_predecessor_is_rolled_back_by_one_subtask(
             stack.enter_context(restored(items, *taken, job=SECOND, parallelism=after, subtask=subtask))
         assert (written(items), items.prepared) == ([], [])
     assert sorted(rolled_back) == left
+
+
+# --- started anew, under one prefix ---
+
+
+def prefixed(prefix: str) -> JdbcExactlyOnceOptions:
+    return JdbcExactlyOnceOptions.builder().with_transaction_id_prefix(prefix).build()
+
+
+def test_a_job_started_without_a_checkpoint_finds_what_a_dead_job_with_its_prefix_has_left(
+    keyed_items: Database,
+) -> None:
+    first = harness(keyed_items, options=prefixed("orders"))
+    first.open()
+    first.process_elements([1, 2])
+    first.snapshot(1)
+    killed(keyed_items, first)
+    (gid,) = keyed_items.prepared
+    assert gid.startswith(f"flint:orders:{'0' * 32}:{JOB}:0:")
+    for other in (None, prefixed("order"), prefixed("orders2")):
+        with harness(keyed_items, options=other, job=SECOND):
+            assert keyed_items.prepared == [gid], "it is not theirs"
+    with harness(keyed_items, options=prefixed("orders"), job=SECOND) as second:
+        assert keyed_items.prepared == [], "nobody holds locks any more"
+        second.process_elements([1, 2])
+        second.snapshot(1)
+        second.notify_checkpoint_complete(1)
+    assert (written(keyed_items), keyed_items.prepared) == ([1, 2], [])
+
+
+def test_a_job_with_the_same_prefix_that_is_still_connected_keeps_its_transactions(
+    items: Database, waits: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    with harness(items, options=prefixed("orders")) as first:
+        first.process_element(1)
+        first.snapshot(1)
+        with harness(items, options=prefixed("orders"), job=SECOND):
+            (gid,) = items.prepared
+            assert f"job {JOB}, from which" in caplog.text and gid in caplog.text
+        first.notify_checkpoint_complete(1)
+    assert (written(items), items.prepared) == ([1], [])
+
+
+def test_a_restored_job_with_a_prefix_commits_what_its_checkpoint_knows(items: Database) -> None:
+    with harness(items, options=prefixed("orders")) as first:
+        first.process_element(1)
+        taken = first.snapshot(1)
+        first.process_element(2)
+        first.snapshot(2)
+    with restored(items, taken, options=prefixed("orders"), job=SECOND):
+        assert (written(items), items.prepared) == ([1], [])
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "orders"), ("orders", "shop"), ("orders", None)])
+def test_transactions_are_found_although_the_prefix_has_changed(
+    items: Database, before: str | None, after: str | None
+) -> None:
+    old, new = [None if prefix is None else prefixed(prefix) for prefix in (before, after)]
+    with harness(items, options=old) as first:
+        taken = first.snapshot(1)
+        first.process_element(1)
+        first.snapshot(2)
+    with restored(items, taken, options=new, job=SECOND) as second:
+        assert items.prepared == []
+        later = second.snapshot(1)
+        second.process_element(2)
+        second.snapshot(2)
+    items.run(
+        f"BEGIN; INSERT INTO items VALUES (1); PREPARE TRANSACTION 'flint:{before or JOB}:{'0' * 32}:{JOB}:0:a:9'"
+    )
+    assert len(items.prepared) == 2
+    with restored(items, later, options=new, job=THIRD):
+        assert (written(items), items.prepared) == ([], [])
 
 
 def test_a_transaction_that_was_rolled_back_by_another_job_is_missed(items: Database) -> None:

@@ -232,6 +232,8 @@ def test_a_password_is_not_shown(tmp_path: Path) -> None:
         (lambda: execution(interval=-1), "with_batch_interval_ms: interval_ms must be at least 0, got -1"),
         (lambda: execution(retries=-1), "with_max_retries: max_retries must be at least 0, got -1"),
         (lambda: JdbcExactlyOnceOptions.builder().with_max_commit_attempts(0), "attempts must be at least 1, got 0"),
+        (lambda: JdbcExactlyOnceOptions.builder().with_transaction_id_prefix("a:b"), "'-' and '.', got 'a:b'"),
+        (lambda: JdbcExactlyOnceOptions.builder().with_transaction_id_prefix("a" * 65), "must be 1 to 64 letters"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(build: Any, message: str) -> None:

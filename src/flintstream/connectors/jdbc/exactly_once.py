@@ -24,7 +24,7 @@ from flintstream.runtime.operators.committing import CommittingOperator
 from flintstream.runtime.state.operator_state import ListDescriptor
 
 _ORIGIN = ListDescriptor("jdbc-transaction-origin")
-"""The first job of the chain of restores; the prefix of the names of transactions."""
+"""The origins of all transactions that this job, and those from which it was restored, have named."""
 _HELD_ROWS = 100_000
 _log = logging.getLogger(__name__)
 _LIMIT_WAITS = "SELECT set_config('lock_timeout', '60s', false) WHERE current_setting('lock_timeout') = '0'"
@@ -39,8 +39,9 @@ class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOpera
     """Writes into a transaction of PostgreSQL, and prepares it at the checkpoint; the committable is its name.
 
     After a restore every subtask has the names of all pending transactions, so that each can identify the ones to sweep, at
-    any parallelism. Those of the jobs from which this one was restored, under other ids, are rolled back too, if these jobs
-    are over: while a subtask is connected, it shares a lock of its job, which ends with the connection in any case.
+    any parallelism. Those of the jobs from which this one was restored, under other ids, or which have the same transaction
+    id prefix, are rolled back too, if these jobs are over: while a subtask is connected, it shares a lock of its job, which
+    ends with the connection in any case.
 
     A prepared transaction keeps its locks. A statement that writes one of its rows again would wait for the commit, which
     happens only between two epochs: a deadlock. Therefore rows are buffered while a transaction is prepared, up to a limit;
@@ -73,9 +74,14 @@ class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOpera
     def connect(self) -> None:
         context = self.context
         job_id, attempt = context.runtime_context.get_job_id(), uuid.uuid4().hex[:12]
-        self._origin = context.operator_state.get_union_list_state(_ORIGIN)
-        origin = min(self._origin, default=job_id)
-        self._names = TransactionNames(origin, context.operator_id, job_id, context.subtask, attempt)
+        self._origins = context.operator_state.get_union_list_state(_ORIGIN)
+        origin = self._exactly_once.transaction_id_prefix or min(self._origins, default=job_id)
+
+        def names_of(origin: str) -> TransactionNames:
+            return TransactionNames(origin, context.operator_id, job_id, context.subtask, attempt)
+
+        self._names = names_of(origin)
+        self._all_names = [names_of(each) for each in sorted({origin, *self._origins})]
         self._in_transaction = False
         self._lost = False
         self._connection: Any = None
@@ -101,7 +107,7 @@ class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOpera
     # --- committing ---
 
     def prepare(self, checkpoint_id: int, timestamp: int) -> list[PreparedTransaction]:
-        self._origin.update([self._names.origin])
+        self._origins.update([names.origin for names in self._all_names])
         if not (self._in_transaction or self._lost):
             return []
         transaction = self._guarded(self._prepare, self._names.new(checkpoint_id))
@@ -128,14 +134,15 @@ class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOpera
         """Rolls back the transactions of checkpoints that never completed."""
         if not self._exactly_once.recovered_and_rollback:
             return
-        names = {transaction.gid for transaction in known}
+        gids = {transaction.gid for transaction in known}
+        for names in self._all_names:
 
-        def unknown() -> list[FoundTransaction]:
-            found = self._prepared.find(self._names)
-            return [each for each in found if each.gid not in names and self.is_mine(each)]
+            def unknown(names: TransactionNames = names) -> list[FoundTransaction]:
+                found = self._prepared.find(names)
+                return [each for each in found if each.gid not in gids and self.is_mine(each)]
 
-        for job_id in sorted({transaction.job_id for transaction in unknown()}):
-            self._roll_back(job_id, unknown)
+            for job_id in sorted({transaction.job_id for transaction in unknown()}):
+                self._roll_back(job_id, names.lock_of(job_id), unknown)
 
     def abort(self) -> None:
         """Closes the connections: what is not prepared is rolled back, what is prepared stays for the next attempt."""
@@ -143,12 +150,12 @@ class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOpera
             if connection is not None:
                 connection.close()
 
-    def _roll_back(self, job_id: str, unknown: Callable[[], list[FoundTransaction]]) -> None:
-        """Rolls back the unknown transactions of a job, unless it is another job that is not over."""
+    def _roll_back(self, job_id: str, lock: int, unknown: Callable[[], list[FoundTransaction]]) -> None:
+        """Rolls back the unknown transactions of a job, unless it is another job that is not over: it has the lock."""
         if job_id == self._names.job_id:
             claim: AbstractContextManager[bool] = nullcontext(True)
         else:
-            claim = self._prepared.claimed(self._names.lock_of(job_id))
+            claim = self._prepared.claimed(lock)
         with claim as claimed:
             # Listed again: the job may have committed some in the meantime, and prepared others.
             for transaction in unknown():
@@ -156,8 +163,8 @@ class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOpera
                     self._prepared.roll_back(transaction.gid)
                 elif transaction.job_id == job_id:
                     _log.warning(
-                        "operator '%s': job %s, from which this one was restored, is still connected to %s: its prepared "
-                        "transaction '%s' is left alone, and keeps its locks",
+                        "operator '%s': job %s, from which this one was restored or which has the same transaction id "
+                        "prefix, is still connected to %s: its prepared transaction '%s' is left alone, and keeps its locks",
                         *(self.context.name, job_id, self._database, transaction.gid),
                     )
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 from flintstream.common.arguments import positive
 
 __all__ = ["JdbcConnectionOptions", "JdbcExactlyOnceOptions", "JdbcExecutionOptions"]
+
+_PREFIX = re.compile(r"[\w.-]{1,64}", re.ASCII)
+"""PostgreSQL limits the name of a transaction to 200 bytes, of which the other parts take up to 130."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -158,6 +162,7 @@ class JdbcExactlyOnceOptions:
     max_commit_attempts: int = 3
     recovered_and_rollback: bool = True
     allow_out_of_order_commits: bool = False
+    transaction_id_prefix: str | None = None
 
     @staticmethod
     def defaults() -> JdbcExactlyOnceOptions:
@@ -183,7 +188,8 @@ class JdbcExactlyOnceOptions:
 
         def with_recovered_and_rollback(self, recovered_and_rollback: bool) -> JdbcExactlyOnceOptions.Builder:
             """Sets whether prepared transactions that no checkpoint contains are rolled back at the start; True by
-            default. Applies to those of this job, and of the jobs from which it was restored, if these have ended.
+            default. Applies to those of this job, and of the jobs from which it was restored or which have the same
+            `with_transaction_id_prefix`, if these have ended.
             """
             self._options = replace(self._options, recovered_and_rollback=bool(recovered_and_rollback))
             return self
@@ -191,6 +197,18 @@ class JdbcExactlyOnceOptions:
         def with_allow_out_of_order_commits(self, allow_out_of_order: bool) -> JdbcExactlyOnceOptions.Builder:
             """Sets whether later transactions are committed even if an earlier one failed; False by default."""
             self._options = replace(self._options, allow_out_of_order_commits=bool(allow_out_of_order))
+            return self
+
+        def with_transaction_id_prefix(self, transaction_id_prefix: str) -> JdbcExactlyOnceOptions.Builder:
+            """Sets a name that all jobs of one program share, by which a job started without a checkpoint finds the
+            prepared transactions that an earlier one has left. Only one of these jobs may run at a time.
+            """
+            if not isinstance(transaction_id_prefix, str) or not _PREFIX.fullmatch(transaction_id_prefix):
+                raise ValueError(
+                    "with_transaction_id_prefix: transaction_id_prefix must be 1 to 64 letters, digits, '_', '-' and '.', "
+                    f"got {transaction_id_prefix!r}"
+                )
+            self._options = replace(self._options, transaction_id_prefix=transaction_id_prefix)
             return self
 
         def with_transaction_per_connection(self, transaction_per_connection: bool) -> JdbcExactlyOnceOptions.Builder:

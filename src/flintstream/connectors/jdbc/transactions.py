@@ -45,8 +45,8 @@ class FoundTransaction(NamedTuple):
 class TransactionNames:
     """Formats and parses the names of transactions: origin, operator, job, subtask, attempt and checkpoint.
 
-    The origin is the first job of a chain of restores: with it every job of the chain finds the transactions of earlier
-    ones, even of a job that ended before its first checkpoint.
+    The origin is the prefix that the user has set, or else the first job of a chain of restores: by it every job with this
+    prefix, or of the chain, finds the transactions of earlier ones, even of a job that ended before its first checkpoint.
     """
 
     def __init__(self, origin: str, operator_id: str, job_id: str, subtask: int, attempt: str) -> None:
@@ -93,7 +93,7 @@ class PreparedTransactions:
             )
 
     def find(self, names: TransactionNames) -> list[FoundTransaction]:
-        """Returns the prepared transactions of an operator, of all jobs of the chain, subtasks and attempts."""
+        """Returns the prepared transactions of an operator, of all jobs of the origin, subtasks and attempts."""
         query = (
             "SELECT gid FROM pg_prepared_xacts "
             "WHERE database = current_database() AND left(gid, length(%(prefix)s)) = %(prefix)s ORDER BY gid"
