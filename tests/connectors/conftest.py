@@ -11,6 +11,7 @@ from tests.examples.conftest import beside_the_examples, run  # noqa: F401 - fix
 
 from flintstream.testing.servers import NotAvailable
 
+from .cassandra import CassandraServer
 from .databases import Database
 from .kafka import KafkaServer
 from .mariadb import MariaDbServer
@@ -70,6 +71,13 @@ def rabbitmq(pytestconfig: pytest.Config) -> Iterator[RabbitMqServer]:
 def elasticsearch(pytestconfig: pytest.Config) -> Iterator[ElasticsearchServer]:
     """An Elasticsearch server."""
     yield from running(ElasticsearchServer, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def cassandra(pytestconfig: pytest.Config) -> Iterator[CassandraServer]:
+    """A Cassandra server."""
+    pytest.importorskip("cassandra.cluster")
+    yield from running(CassandraServer, pytestconfig)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from tests.examples.pages import BLOCKS, Block
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("spark")]  # A server may have to be downloaded first.
 
 SERVERS = {
+    "cassandra": ("cassandra", "9042"),
     "elasticsearch": ("elasticsearch", "9200"),
     "kafka": ("kafka", "9092"),
     "rabbitmq": ("rabbitmq", "5672"),

@@ -1,0 +1,1 @@
+"""Cassandra inside a slot: the connection, concurrent requests, the sink's operator."""
