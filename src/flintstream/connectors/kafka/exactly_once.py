@@ -20,6 +20,7 @@ from flintstream.runtime.state.operator_state import ListDescriptor
 _ORIGIN = ListDescriptor("kafka-transaction-origin")
 """The job with which the chain of restores has begun; transactional ids have it in them."""
 _ABORT_SECONDS = 5.0
+_PAUSE_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 
 
@@ -80,8 +81,7 @@ class ExactlyOnceKafkaOperator(CommittingOperator[KafkaTransaction], KafkaOperat
     def begin(self) -> None:
         """Makes the producer of the next transaction, unless the last one is still empty."""
         if self._producer is None:
-            self._name, self._producer = self._initialised(self._spare or self._started())
-            self._spare = self._started()
+            self.guarded(self._begin)
 
     def prepare(self, checkpoint_id: int, timestamp: int) -> list[KafkaTransaction]:
         self._origin.update([self._ids.origin])
@@ -143,6 +143,10 @@ class ExactlyOnceKafkaOperator(CommittingOperator[KafkaTransaction], KafkaOperat
 
     # --- producers ---
 
+    def _begin(self) -> None:
+        self._name, self._producer = self._initialised(self._spare or self._started())
+        self._spare = self._started()
+
     def _transactional(self, options: ProducerOptions) -> ProducerOptions:
         delivery = min(options.delivery_timeout, self._timeout / 1000)
         settings = {"transaction.timeout.ms": self._timeout, "delivery.timeout.ms": round(delivery * 1000)}
@@ -158,13 +162,14 @@ class ExactlyOnceKafkaOperator(CommittingOperator[KafkaTransaction], KafkaOperat
 
     def _initialise(self, producer: RecordProducer, seconds: float) -> bool:
         """Whether it has its id by now. What was begun goes on in the background."""
-        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka import KafkaException
 
         try:
             producer.client.init_transactions(seconds)
             return True
         except KafkaException as error:
-            if error.args[0].code() == KafkaError._TIMED_OUT and not error.args[0].fatal():
+            if error.args[0].retriable():  # Timed out, or the coordinator has just started.
+                self._not_yet = reason_of(error)
                 return False
             raise KafkaConnectorError(
                 f"Kafka at {self._options.producer.servers} gives no transactional producer: {reason_of(error)}"
@@ -178,8 +183,10 @@ class ExactlyOnceKafkaOperator(CommittingOperator[KafkaTransaction], KafkaOperat
         while not self._initialise(producer, 0.5):
             if time.monotonic() > deadline:
                 raise KafkaConnectorError(
-                    f"Kafka at {self._options.producer.servers} has not given transactional id '{name}' within {limit:g} s"
+                    f"Kafka at {self._options.producer.servers} has not given transactional id '{name}' within {limit:g} s: "
+                    f"{self._not_yet}"
                 )
+            time.sleep(_PAUSE_SECONDS)
         found = self._connected().describe(name)
         if found is None:
             raise KafkaConnectorError(f"Kafka at {self._options.producer.servers} has lost transactional id '{name}'")
