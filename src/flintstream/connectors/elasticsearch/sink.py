@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from flintstream.connectors.buffering import BufferingOperator
 from flintstream.connectors.elasticsearch.actions import Action, ElasticsearchEmitter
 from flintstream.connectors.elasticsearch.client import BulkClient, ElasticsearchError, Rejection, Unavailable
 from flintstream.connectors.elasticsearch.options import BulkOptions, NetworkOptions
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.faults import UserCodeError, user_fault
-from flintstream.runtime.operators.base import Operator
 
 
-class ElasticsearchSinkOperator(Operator):
+class ElasticsearchSinkOperator(BufferingOperator):
     """Flushes when a bulk request is full, when actions have waited long enough, at checkpoints and at the end."""
-
-    takes_declared_types = True
 
     def __init__(self, network: NetworkOptions, bulk: BulkOptions, emitter: ElasticsearchEmitter) -> None:
         self._network = network
@@ -26,9 +24,9 @@ class ElasticsearchSinkOperator(Operator):
         self.proviso = f"in effect, if a replay computes the same: documents are upserted by {emitter.key_field!r}"
 
     def open(self) -> None:
+        super().open()
         self._waiting: list[Action] = []
         self._bytes = 0
-        self._due: int | None = None
         try:
             self._client = BulkClient(self._network, self.context.subtask)
         except OSError as error:  # of the file with certificates
@@ -50,30 +48,14 @@ class ElasticsearchSinkOperator(Operator):
                 self._flush()
         self._flush_if_due()
 
-    def end_epoch(self) -> None:
-        self._flush_if_due()
-
-    def next_due(self) -> float | None:
-        return None if self._due is None else self._due / 1000
-
-    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
-        self._flush()
-
-    def finish(self) -> None:
-        self._flush()
-
     def close(self) -> None:
         client = getattr(self, "_client", None)
         if client is not None:
             client.close()
 
     def _flush_if_due(self) -> None:
-        interval, now = self._bulk.interval_ms, self.context.services.clock()
-        if interval is None or not self._waiting:
-            return
-        if self._due is None:
-            self._due = now + interval
-        if now >= self._due:
+        interval = self._bulk.interval_ms
+        if interval is not None and self._waiting and self._has_waited(interval):
             self._flush()
 
     def _flush(self) -> None:

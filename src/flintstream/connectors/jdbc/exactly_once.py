@@ -102,7 +102,7 @@ class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOpera
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         super().notify_checkpoint_complete(checkpoint_id)
-        self._flush_if_time()
+        self._flush_if_due()
 
     # --- committing ---
 
@@ -168,9 +168,9 @@ class ExactlyOnceJdbcOperator(CommittingOperator[PreparedTransaction], JdbcOpera
                         *(self.context.name, job_id, self._database, transaction.gid),
                     )
 
-    def _flush_if_time(self) -> None:
+    def _flush_if_due(self) -> None:
         if not self.pending or len(self._waiting) >= _HELD_ROWS:
-            super()._flush_if_time()
+            super()._flush_if_due()
 
     def _write(self, rows: list[Row]) -> None:
         self._guarded(self._write_into_transaction, rows)

@@ -7,12 +7,12 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from flintstream.connectors.buffering import BufferingOperator
 from flintstream.connectors.jdbc.databases import Database
 from flintstream.connectors.jdbc.options import JdbcExecutionOptions
 from flintstream.connectors.jdbc.rows import RowBinder
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.faults import UserCodeError, user_fault
-from flintstream.runtime.operators.base import Operator
 
 Row = tuple[Any, ...]
 
@@ -21,10 +21,8 @@ class JdbcError(Exception):
     """A database could not be reached or refused a statement; the message says which."""
 
 
-class JdbcOperator(Operator):
+class JdbcOperator(BufferingOperator):
     """Batches rows; flushes when a batch is full, when rows have waited long enough, at checkpoints and at the end."""
-
-    takes_declared_types = True
 
     def __init__(self, binder: RowBinder, database: Database, execution: JdbcExecutionOptions) -> None:
         self._binder = binder
@@ -32,39 +30,23 @@ class JdbcOperator(Operator):
         self._execution = execution
 
     def open(self) -> None:
+        super().open()
         self._waiting: list[Row] = []
-        self._due: int | None = None
 
     def process(self, batch: Batch) -> None:
         try:
             self._waiting += self._binder.bind(batch.values)
         except Exception as error:
             raise user_fault(error, self.context.name, self.context.subtask) from error
-        self._flush_if_time()
+        self._flush_if_due()
 
-    def end_epoch(self) -> None:
-        self._flush_if_time()
-
-    def next_due(self) -> float | None:
-        return None if self._due is None else self._due / 1000
-
-    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
-        self._flush()
-
-    def finish(self) -> None:
-        self._flush()
-
-    def _flush_if_time(self) -> None:
+    def _flush_if_due(self) -> None:
         """Flushes full batches, and everything when the oldest row has waited long enough."""
         size = self._execution.get_batch_size()
         if size and len(self._waiting) >= size:
             self._flush(size)
-        interval, now = self._execution.get_batch_interval_ms(), self.context.services.clock()
-        if not interval or not self._waiting:
-            return
-        if self._due is None:
-            self._due = now + interval
-        elif now >= self._due:
+        interval = self._execution.get_batch_interval_ms()
+        if interval and self._waiting and self._has_waited(interval):
             self._flush()
 
     def _flush(self, least: int = 1) -> None:
