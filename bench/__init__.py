@@ -16,5 +16,6 @@ BENCHMARKS = (
     "checkpoints",
     "recovery",
     "rocksdb",
+    "kafka",
 )
 """Each is a module of this package with a function `run(quick)`, in the order in which they run."""

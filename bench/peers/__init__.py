@@ -43,12 +43,15 @@ def run_peer(script: str, sizes: Sequence[int], repeat: int, *options: str, pyth
     return timings
 
 
-def arguments(**options: Sequence[str]) -> argparse.Namespace:
-    """What a script was called with; `options` are further ones, each with its choices."""
+def arguments(**options: Sequence[str] | None) -> argparse.Namespace:
+    """What a script was called with; `options` are further ones, each with its choices, or None for any text."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeat", type=int, default=1)
     for name, choices in options.items():
-        parser.add_argument(f"--{name}", choices=list(choices), default=next(iter(choices)))
+        if choices is None:
+            parser.add_argument(f"--{name}", required=True)
+        else:
+            parser.add_argument(f"--{name}", choices=list(choices), default=next(iter(choices)))
     parser.add_argument("--sizes", type=int, nargs="+", required=True)
     return parser.parse_args()
 

@@ -13,13 +13,23 @@ import sys
 import time
 import uuid
 from collections import Counter
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.faults import hurts
 from tests.faults.helpers import ENOUGH_SECONDS
 
-from flintstream.common import Configuration, Duration, Encoder, RestartStrategies, Time, Types, WatermarkStrategy
+from flintstream.common import (
+    Configuration,
+    Duration,
+    Encoder,
+    RestartStrategies,
+    SimpleStringSchema,
+    Time,
+    Types,
+    WatermarkStrategy,
+)
 from flintstream.datastream import (
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
@@ -28,6 +38,7 @@ from flintstream.datastream import (
     StreamExecutionEnvironment,
     TwoPhaseCommitSinkFunction,
 )
+from flintstream.datastream.connectors.base import DeliveryGuarantee
 from flintstream.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from flintstream.datastream.connectors.file_system import (
     BucketAssigner,
@@ -35,6 +46,12 @@ from flintstream.datastream.connectors.file_system import (
     FileSource,
     RollingPolicy,
     StreamFormat,
+)
+from flintstream.datastream.connectors.kafka import (
+    KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
 )
 from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 from flintstream.datastream.connectors.spark import SparkDataFrameSource
@@ -313,7 +330,70 @@ def expected_bridge() -> dict[str, list[str]]:
     return {"rows": sorted(map(str, range(BATCHES * BATCH_LINES)))}
 
 
-JOBS = {"main": (build_main, expected_main), "bridge": (build_bridge, expected_bridge)}
+# --- from Kafka to Kafka ---
+
+
+@dataclass(frozen=True)
+class Topics:
+    """What a job from Kafka to Kafka is told in a file: a broker, its process, and two topics of it."""
+
+    servers: str
+    pid: int
+    events: str
+    counts: str
+
+    def write(self, directory: Path) -> None:
+        made = directory / "topics.part"
+        made.write_text(json.dumps(asdict(self)))
+        made.rename(directory / "topics.json")
+
+    @staticmethod
+    def read(directory: Path) -> Topics:
+        return Topics(**json.loads((directory / "topics.json").read_text()))
+
+
+def build_kafka(env: StreamExecutionEnvironment, directory: Path) -> None:
+    """Events of a topic, whose timestamps follow from their numbers, counted into another topic."""
+    topics = Topics.read(directory)
+    source = (
+        KafkaSource.builder()
+        .set_bootstrap_servers(topics.servers)
+        .set_topics(topics.events)
+        .set_group_id("counts")
+        .set_bounded(KafkaOffsetsInitializer.latest())
+        .set_value_only_deserializer(SimpleStringSchema())
+        .build()
+    )
+    records = KafkaRecordSerializationSchema.builder().set_topic(topics.counts)
+    sink = (
+        KafkaSink.builder()
+        .set_bootstrap_servers(topics.servers)
+        .set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+        .set_transactional_id_prefix(topics.counts)
+        .set_property("transaction.timeout.ms", "600000")
+        .set_record_serializer(records.set_value_serialization_schema(SimpleStringSchema()).build())
+        .build()
+    )
+    (
+        env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "events")
+        .map(lambda event: f"{event},0,0")
+        .map(Parse(directory))
+        .map(lambda parsed: int(parsed[0]), Types.LONG())
+        .key_by(lambda event: event % KEYS, Types.LONG())
+        .process(CountByBucket(), Types.STRING())
+        .sink_to(sink)
+    )
+
+
+def expected_kafka() -> dict[str, list[str]]:
+    return {"topic": expected_counts()}
+
+
+JOBS = {
+    "main": (build_main, expected_main),
+    "bridge": (build_bridge, expected_bridge),
+    "kafka": (build_kafka, expected_kafka),
+}
 
 
 def run(job: str, directory: Path, options: dict[str, str]) -> dict[str, Any]:

@@ -33,6 +33,7 @@ IN_SLOTS = {
         "FileSinkOperator.notify_checkpoint_complete",
     ),
     "publication": ("flintstream.connectors.files.part_files", "publish"),
+    "kafka commit": ("flintstream.connectors.kafka.exactly_once", "ExactlyOnceKafkaOperator.commit"),
     "slot's write": ("flintstream.runtime.checkpoint.storage", "_write_durably"),
 }
 IN_DRIVER = {
@@ -159,6 +160,16 @@ def _kill_workers(*arguments: Any) -> None:
                 child.kill()
 
 
+def _kill_the_broker(*arguments: Any) -> None:
+    """Whoever watches over it starts it again."""
+    os.kill(broker_pid(), signal.SIGKILL)
+
+
+def _stop_the_broker(*arguments: Any) -> None:
+    """Whoever watches over it lets it go on."""
+    os.kill(broker_pid(), signal.SIGSTOP)
+
+
 def _full_disk(*arguments: Any) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -212,6 +223,8 @@ ACTIONS: dict[str, Callable[..., None]] = {
     "kill -9 of a slot": _kill_a_slot,
     STOP_A_SLOT: _stop_a_slot,
     "kill -9 of Spark's workers": _kill_workers,
+    "kill -9 of the broker": _kill_the_broker,
+    "SIGSTOP of the broker": _stop_the_broker,
     "full disk": _full_disk,
     "forbidden write": _forbid,
     "file in the way": _block,
@@ -225,6 +238,13 @@ ACTIONS: dict[str, Callable[..., None]] = {
 # --- where ---
 
 _strikes: Strikes | None = None
+_broker_file: Path | None = None
+
+
+def broker_pid() -> int:
+    """The process of the broker that the job talks to."""
+    assert _broker_file is not None
+    return int(json.loads(_broker_file.read_text())["pid"])
 
 
 def reached(point: str) -> None:
@@ -235,15 +255,16 @@ def reached(point: str) -> None:
 
 def install_in_slot(directory: Path) -> None:
     """Lets the hurts of a plan happen in this slot; called by a user function when it is opened."""
-    global _strikes
+    global _strikes, _broker_file
     if _strikes is None:
-        _strikes = Strikes(directory)
+        _strikes, _broker_file = Strikes(directory), directory / "topics.json"
         _wrap_all(IN_SLOTS, _strikes)
 
 
 def install_in_driver(directory: Path) -> Callable[[], None]:
     """Lets the hurts of a plan happen in this driver, until the function is called that it returns."""
-    strikes = Strikes(directory)
+    global _broker_file
+    strikes, _broker_file = Strikes(directory), directory / "topics.json"
     unwrap = _wrap_all(IN_DRIVER, strikes)
 
     def undo() -> None:

@@ -121,6 +121,7 @@ class KafkaBroker(Server):
             "num.io.threads": 2,
             "background.threads": 2,
             "auto.create.topics.enable": "false",
+            "log.retention.ms": -1,  # Records of tests have timestamps of any year.
             "offsets.topic.replication.factor": 1,
             "offsets.topic.num.partitions": 1,
             "transaction.state.log.replication.factor": 1,

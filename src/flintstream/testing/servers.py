@@ -12,12 +12,15 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 _SECONDS = 120
 _ServerT = TypeVar("_ServerT", bound="Server")
+_STARTER = ThreadPoolExecutor(1, "starts servers")
+"""A process that ends with its parent ends with the thread that has started it: this one lives as long as we do."""
 
 
 class NotAvailable(Exception):
@@ -61,14 +64,8 @@ class Server(ABC):
     def start(self, **settings: str) -> None:
         """Starts the server; `settings` hold for this start only."""
         with open(self._directory / "log", "ab") as log:
-            self._process = subprocess.Popen(
-                [*self._ends_with_parent(), *map(str, self._command(settings))],
-                stdout=log,
-                stderr=log,
-                cwd=self._directory,
-                env=self._environment,
-                **self._account,
-            )
+            command = [*self._ends_with_parent(), *map(str, self._command(settings))]
+            self._process = _STARTER.submit(self._start, command, log).result(_SECONDS)
         deadline = time.monotonic() + _SECONDS
         while True:
             try:
@@ -160,6 +157,11 @@ class Server(ABC):
         )
         if done.returncode:
             raise NotAvailable(f"{command[0]} failed: {done.stdout}\n{done.stderr}")
+
+    def _start(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command, stdout=log, stderr=log, cwd=self._directory, env=self._environment, **self._account
+        )
 
     def _give_away(self, path: Path) -> None:
         if self._account:
