@@ -418,7 +418,7 @@ def test_over_all_keys_with_a_state_of_another_kind() -> None:
             ctx.apply_to_keyed_state(ListStateDescriptor("value", LONG), lambda key, state: None)
 
     with (
-        pytest.raises(UserCodeError, match="state 'value' is already a value state, and cannot be a list state too"),
+        pytest.raises(UserCodeError, match="state 'value' is already value state, and cannot be list state too"),
         BroadcastHarness(Wrong("value"), first) as harness,
     ):
         harness.process_element2("x")

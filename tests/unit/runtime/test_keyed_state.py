@@ -577,7 +577,7 @@ class TestNames:
                 if other is known:
                     keyed.state_of(other)
                     continue
-                with pytest.raises(ValueError, match=r"operator 'my operator': state 's' is already a \w+ state"):
+                with pytest.raises(ValueError, match=r"operator 'my operator': state 's' is already \w+ state"):
                     keyed.state_of(other)
 
     def test_a_descriptor_of_another_kind_is_refused(self) -> None:
@@ -609,7 +609,7 @@ class TestNames:
             def reduce(self, value1: Any, value2: Any) -> Any:
                 return value1
 
-        with pytest.raises(UserCodeError, match="state '_reduce' is already a engine state"):
+        with pytest.raises(UserCodeError, match="state '_reduce' is already engine state"):
             OneInputOperatorHarness(Clash(), first).open()
 
 

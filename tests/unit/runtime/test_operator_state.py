@@ -93,7 +93,7 @@ class TestBackend:
                 if known != other:
                     backend = OperatorStateBackend("my op")
                     ask(backend)
-                    message = f"operator 'my op': state 's' is already a {known} state, and cannot be a {other} state"
+                    message = f"operator 'my op': state 's' is already {known} state, and cannot be {other} state"
                     with pytest.raises(ValueError, match=message):
                         ask_other(backend)
 

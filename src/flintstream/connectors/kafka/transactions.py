@@ -14,6 +14,7 @@ The coordinator does not remember which, but the log does: behind the records of
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
@@ -208,11 +209,16 @@ class TransactionClient:
             client = AIOKafkaClient(
                 **client_arguments(self._settings), client_id="flintstream", request_timeout_ms=_REQUEST_MILLIS
             )
+            # It logs each try; what is waited for is in the error, if there is no answer in the end.
+            log = logging.getLogger("aiokafka.client")
+            log.disabled = True
             try:
                 await client.bootstrap()
             except BaseException:
                 await client.close()
                 raise
+            finally:
+                log.disabled = False
             self._client = client
         return self._client
 

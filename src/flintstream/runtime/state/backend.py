@@ -208,7 +208,7 @@ class KeyedStateBackend(ABC):
         known = self.states.get(name)
         if known is not None and known.kind != kind:
             raise ValueError(
-                f"operator '{self.operator}': state {name!r} is already a {known.kind} state, and cannot be a {kind} "
+                f"operator '{self.operator}': state {name!r} is already {known.kind} state, and cannot be {kind} "
                 "state too: use another name"
             )
         if known is not None and (known.time_to_live is None) != (live is None):

@@ -195,7 +195,7 @@ class OperatorStateBackend:
         before = self._lists[name][0] if name in self._lists else BROADCAST if name in self._broadcast else None
         if before is not None and before != mode:
             raise ValueError(
-                f"operator '{self._operator}': state {name!r} is already a {before} state, and cannot be a {mode} "
+                f"operator '{self._operator}': state {name!r} is already {before} state, and cannot be {mode} "
                 "state too: use another name"
             )
 

@@ -345,7 +345,7 @@ class TestTriggersAndEvictors:
 
         with harness_for(windows().trigger(Bad()).process(Process())) as harness:
             text = fails(harness, harness.process_element, ("a", 1), 1)
-            assert "state 'state' is already a value state, and cannot be a list state too" in text
+            assert "state 'state' is already value state, and cannot be list state too" in text
 
     def test_merging_into_the_past(self) -> None:
         class Shrinking(EventTimeSessionWindows[Any]):
