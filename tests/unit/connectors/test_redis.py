@@ -16,6 +16,7 @@ from flintstream.datastream.connectors.redis import (
     RedisDataType,
     RedisMapper,
     RedisSink,
+    RedisStreamSource,
 )
 from flintstream.graph.guarantees import guarantees_text
 from flintstream.runtime.faults import UserCodeError
@@ -255,3 +256,31 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = OneInputOperatorHarness(RedisSink(config(), Pairs(RedisCommand.SET)).create_operator(None))
     with pytest.raises(UserCodeError, match=r"redis is not installed: pip install 'flintstream\[redis\]'"):
         harness.open()
+
+
+# --- streams ---
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("set_config", "localhost", "set_config: config must be a FlinkJedisPoolConfig, got 'localhost'"),
+        ("set_streams", 5, "set_streams: a stream must be a string, got 5"),
+        ("set_streams", "", "set_streams: a stream must not be empty"),
+        ("set_group", "", "set_group: group must not be empty"),
+        ("set_consumer_name", None, "set_consumer_name: name must be a string, got None"),
+        ("set_consumers", 0, "set_consumers: consumers must be at least 1, got 0"),
+        ("set_starting_id", "now", r"set_starting_id: starting_id must be '\$' or an id such as '0', got 'now'"),
+        ("set_retry_timeout_ms", -1, "set_retry_timeout_ms: retry_timeout_ms must be at least 0, got -1"),
+    ],
+)
+def test_a_setting_of_a_stream_source_that_makes_no_sense_is_refused(setting: str, value: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        getattr(RedisStreamSource.builder(), setting)(value)
+
+
+def test_what_a_stream_source_lacks_is_named() -> None:
+    with pytest.raises(ValueError, match=r"RedisStreamSource: call set_streams, set_group"):
+        RedisStreamSource.builder().set_config(config()).build()
+    with pytest.raises(ValueError, match=r"set_streams: a stream is named twice: \('a', 'a'\)"):
+        RedisStreamSource.builder().set_streams("a", "a")

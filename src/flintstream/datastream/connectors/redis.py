@@ -1,8 +1,12 @@
-"""RedisSink: records as commands to a Redis server."""
+"""RedisSink and RedisStreamSource: records as commands to a Redis server, and the entries of its streams as records."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from flintstream.common.arguments import positive
 from flintstream.common.type_variables import IN
@@ -17,7 +21,10 @@ from flintstream.connectors.redis.commands import (
 from flintstream.connectors.redis.connection import RedisError
 from flintstream.connectors.redis.options import FlinkJedisPoolConfig
 from flintstream.connectors.redis.sink import RedisSinkOperator
+from flintstream.connectors.redis.streams import RedisStreamEntry, StreamReader, StreamSettings
+from flintstream.datastream.connectors.base import SourceReader, Split, SplitBasedSource
 from flintstream.datastream.io_functions import SinkFunction
+from flintstream.runtime.context import RuntimeContext
 from flintstream.runtime.operators.base import Operator
 
 __all__ = [
@@ -28,7 +35,11 @@ __all__ = [
     "RedisError",
     "RedisMapper",
     "RedisSink",
+    "RedisStreamEntry",
+    "RedisStreamSource",
 ]
+
+_ID = re.compile(r"\$|\d+(-\d+)?")
 
 
 class RedisSink(SinkFunction[IN]):
@@ -65,3 +76,106 @@ class RedisSink(SinkFunction[IN]):
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
         """The operator that sends commands in a slot."""
         return self._create()
+
+
+class RedisStreamSource(SplitBasedSource[RedisStreamEntry]):
+    """Reads Redis Streams as consumers of a group; for `env.from_source`.
+
+    Records are :class:`RedisStreamEntry`; their timestamps are the milliseconds of the entries' ids. Entries are
+    acknowledged when the checkpoint that holds their effect has completed: each counts exactly once.
+
+    Example::
+
+        source = RedisStreamSource.builder().set_config(config).set_streams("orders").set_group("billing").build()
+        orders = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "orders")
+    """
+
+    bounded = False
+
+    def __init__(self, settings: StreamSettings, streams: tuple[str, ...], consumers: int) -> None:
+        self._settings = settings
+        self._streams = streams
+        self._consumers = consumers
+
+    @staticmethod
+    def builder() -> RedisStreamSource.Builder:
+        """Settings of a source."""
+        return RedisStreamSource.Builder()
+
+    def discover(self, parallelism: int, known: frozenset[str]) -> Iterable[Split]:
+        splits = [(stream, number) for stream in self._streams for number in range(self._consumers)]
+        return [Split(f"{stream}/{number}", (stream, number)) for stream, number in splits]
+
+    def create_source_reader(self, runtime_context: RuntimeContext) -> SourceReader:
+        return StreamReader(replace(self._settings, checkpointing=runtime_context.is_checkpointing_enabled()))
+
+    class Builder:
+        """Settings of a `RedisStreamSource`."""
+
+        def __init__(self) -> None:
+            self._config: FlinkJedisPoolConfig | None = None
+            self._streams: tuple[str, ...] = ()
+            self._group: str | None = None
+            self._consumer = "flintstream"
+            self._consumers = 1
+            self._starting_id = "0"
+            self._retry_timeout_ms = 30_000
+
+        def set_config(self, config: FlinkJedisPoolConfig) -> RedisStreamSource.Builder:
+            """Where the server is."""
+            if not isinstance(config, FlinkJedisPoolConfig):
+                raise TypeError(f"set_config: config must be a FlinkJedisPoolConfig, got {config!r}")
+            self._config = config
+            return self
+
+        def set_streams(self, *streams: str) -> RedisStreamSource.Builder:
+            """The keys of the streams. One that does not exist is made, and is empty at first."""
+            if len({*streams}) < len(streams):
+                raise ValueError(f"set_streams: a stream is named twice: {streams!r}")
+            self._streams = tuple(_text("set_streams: a stream", stream) for stream in streams)
+            return self
+
+        def set_group(self, group: str) -> RedisStreamSource.Builder:
+            """The consumer group; it is made if it does not exist."""
+            self._group = _text("set_group: group", group)
+            return self
+
+        def set_consumer_name(self, name: str) -> RedisStreamSource.Builder:
+            """How the names of this job's consumers start: `flintstream` unless set. Each job of a group needs its own."""
+            self._consumer = _text("set_consumer_name: name", name)
+            return self
+
+        def set_consumers(self, consumers: int) -> RedisStreamSource.Builder:
+            """How many consumers each stream has: 1 unless set, which keeps its order. They are read in parallel."""
+            self._consumers = positive("set_consumers: consumers", consumers)
+            return self
+
+        def set_starting_id(self, starting_id: str) -> RedisStreamSource.Builder:
+            """Behind which entry a new group starts: `0`, the beginning, unless set; `$` for what comes from now on."""
+            if not isinstance(starting_id, str) or not _ID.fullmatch(starting_id):
+                raise ValueError(f"set_starting_id: starting_id must be '$' or an id such as '0', got {starting_id!r}")
+            self._starting_id = starting_id
+            return self
+
+        def set_retry_timeout_ms(self, retry_timeout_ms: int) -> RedisStreamSource.Builder:
+            """For how long (milliseconds) a lost connection is made anew before the job fails: 30,000 unless set."""
+            self._retry_timeout_ms = positive("set_retry_timeout_ms: retry_timeout_ms", retry_timeout_ms, 0)
+            return self
+
+        def build(self) -> RedisStreamSource:
+            """The source."""
+            given = {"set_config": self._config, "set_streams": self._streams, "set_group": self._group}
+            missing = [setter for setter, value in given.items() if not value]
+            if self._config is None or self._group is None or missing:
+                raise ValueError(f"RedisStreamSource: call {', '.join(missing)}")
+            seconds = self._retry_timeout_ms / 1000
+            settings = StreamSettings(self._config, self._group, self._consumer, self._starting_id, seconds)
+            return RedisStreamSource(settings, self._streams, self._consumers)
+
+
+def _text(what: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a string, got {value!r}")
+    if not value:
+        raise ValueError(f"{what} must not be empty")
+    return value
