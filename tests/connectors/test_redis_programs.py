@@ -25,7 +25,7 @@ from .redis import RedisServer
 
 pytestmark = pytest.mark.timeout(300)  # The server may have to be downloaded first.
 
-LAST = 4000
+LAST = 2500
 PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
 
 

@@ -226,7 +226,7 @@ def test_a_server_that_stays_away_fails_the_job_after_a_time(redis_server: Redis
 
 
 def test_a_server_that_does_not_answer_is_given_up_after_its_timeout(redis_server: RedisServer, client: Any) -> None:
-    config = redis_server.builder.set_timeout(100).build()
+    config = redis_server.builder.set_timeout(1000).build()
     refused = pytest.raises(UserCodeError, match=r"database 0: TimeoutError: ")
     with harness(config, RedisCommand.SET, retry_timeout_ms=0) as sinking, redis_server.paused(), refused:
         sinking.process_element(("a", 1))

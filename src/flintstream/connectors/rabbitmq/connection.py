@@ -21,7 +21,7 @@ class RabbitMqError(Exception):
 
 
 def driver() -> Any:
-    """The package pika, or a message that says how to get it."""
+    """Returns the package pika; raises how to install it if it is missing."""
     try:
         import pika
     except ImportError as error:
@@ -58,7 +58,7 @@ class Connection:
 
     @property
     def channel(self) -> Any:
-        """The channel, for callbacks, which run on the connection's thread."""
+        """Returns the channel, for callbacks, which run on the connection's thread."""
         return self._channel
 
     def call(self, what: str, ask: Callable[[Any, Callable[[Any], None]], None], seconds: float | None = None) -> Any:
@@ -182,7 +182,7 @@ def _settle(answer: Future[Any], result: Any) -> None:
 
 
 def _cause(error: Any) -> Exception:
-    """What is behind the errors of a connection that could not be made: pika wraps them, without their messages."""
+    """Returns what is behind the errors of a connection that could not be made: pika wraps them, without their messages."""
     wrapped = [*getattr(error, "exceptions", ()), getattr(error, "exception", None), *error.args]
     inner = [each for each in wrapped if isinstance(each, Exception)]
     return _cause(inner[-1]) if inner else error
@@ -210,7 +210,7 @@ def _parameters(config: RMQConnectionConfig) -> Any:
 
 
 def is_temporary(error: BaseException) -> bool:
-    """Whether another connection may succeed a little later: the server was away, starts, or has no memory."""
+    """Returns whether another connection may succeed a little later: the server was away, starts, or has no memory."""
     errors = driver().exceptions
     refused = (errors.ProbableAuthenticationError, errors.ProbableAccessDeniedError, errors.AuthenticationError)
     if isinstance(error, (errors.ConnectionClosedByBroker, errors.ChannelClosedByBroker)):

@@ -54,16 +54,16 @@ class Consumer:
 
     @property
     def failure(self) -> Exception | None:
-        """Why no message will come any more. Those that have come cannot be acknowledged, and are delivered again."""
+        """Returns why no message comes any more. Those that have come cannot be acknowledged, and are redelivered."""
         return self._connection.failure
 
     @property
     def has_messages(self) -> bool:
-        """Whether there is something to take."""
+        """Returns whether there is something to take."""
         return bool(self._buffer)
 
     def take(self, limit: int) -> list[Message]:
-        """At most so many messages, of those that have come."""
+        """Returns at most so many messages, of those that have come."""
         buffer = self._buffer
         taken = [buffer.popleft() for _ in range(min(limit, len(buffer)))]
         self._taken_bytes += sum(len(message.body) for message in taken)

@@ -49,35 +49,35 @@ class RMQConnectionConfig:
     _prefetch_count: int | None = None
 
     def get_host(self) -> str | None:
-        """The server's name or address."""
+        """Returns the server's name or address."""
         return self._host
 
     def get_port(self) -> int | None:
-        """The server's port."""
+        """Returns the server's port."""
         return self._port
 
     def get_virtual_host(self) -> str | None:
-        """The virtual host."""
+        """Returns the virtual host."""
         return self._virtual_host
 
     def get_user_name(self) -> str | None:
-        """The user's name."""
+        """Returns the user's name."""
         return self._user_name
 
     def get_password(self) -> str | None:
-        """The user's password."""
+        """Returns the user's password."""
         return self._password
 
     def get_uri(self) -> str | None:
-        """The URI, in the place of host, port, virtual host, user and password."""
+        """Returns the URI, in the place of host, port, virtual host, user and password."""
         return self._uri
 
     def get_network_recovery_interval(self) -> int | None:
-        """How long (milliseconds) to wait before each new connection; None for waits that grow."""
+        """Returns how long (milliseconds) to wait before each new connection; None for waits that grow."""
         return self._network_recovery_interval
 
     def is_automatic_recovery(self) -> bool | None:
-        """Whether a lost connection is made anew, rather than fail the job; None for yes."""
+        """Returns whether a lost connection is made anew, rather than fail the job; None for yes."""
         return self._automatic_recovery
 
     def is_topology_recovery(self) -> bool | None:
@@ -85,28 +85,28 @@ class RMQConnectionConfig:
         return self._topology_recovery
 
     def get_connection_timeout(self) -> int | None:
-        """How long (milliseconds) a connection may take, and an answer; None for a minute."""
+        """Returns how long (milliseconds) a connection may take, and an answer; None for a minute."""
         return self._connection_timeout
 
     def get_requested_channel_max(self) -> int | None:
-        """How many channels a connection may have."""
+        """Returns how many channels a connection may have."""
         return self._requested_channel_max
 
     def get_requested_frame_max(self) -> int | None:
-        """The size (bytes) of the largest frame."""
+        """Returns the size (bytes) of the largest frame."""
         return self._requested_frame_max
 
     def get_requested_heartbeat(self) -> int | None:
-        """After how many seconds of silence a connection is given up; 0 for never, None for what the server says."""
+        """Returns after how many seconds of silence a connection is given up; 0 for never, None for what the server says."""
         return self._requested_heartbeat
 
     def get_prefetch_count(self) -> int | None:
-        """How many messages a source may have that it has not acknowledged; None for any number."""
+        """Returns how many messages a source may have that it has not acknowledged; None for any number."""
         return self._prefetch_count
 
     @property
     def timeout_seconds(self) -> float:
-        """How long a connection may take, and an answer."""
+        """Returns how long a connection may take, and an answer."""
         return (self._connection_timeout or _TIMEOUT) / 1000
 
     def __str__(self) -> str:

@@ -47,7 +47,7 @@ class Publisher:
 
     @property
     def unconfirmed(self) -> list[bytes]:
-        """The messages that may not have arrived."""
+        """Returns the messages that may not have arrived."""
         return self._back + list(self._open.values())
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class RabbitMqSinkOperator(Operator):
                     raise self._fault(error, waited=True) from error
 
     def _fault(self, error: Exception, waited: bool = False) -> UserCodeError:
-        """The error that names the operator, the server and the queue."""
+        """Returns the error that names the operator, the server and the queue."""
         told = f"{self._config}, queue {self._queue!r}: {type(error).__name__}: {error}"
         if waited:
             told += f"\nTried again for {self._retry_seconds:g} seconds (retry_timeout_ms)."

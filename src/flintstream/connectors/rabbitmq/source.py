@@ -99,7 +99,7 @@ class ProcessedIds:
         self._seen = {}
 
     def stored(self) -> tuple[str, ...]:
-        """All ids that may come again."""
+        """Returns all ids that may come again."""
         now = time.monotonic()
         for before in (self._acknowledged, self._unseen):
             for each in _up_to(before, now):
@@ -112,7 +112,7 @@ class ProcessedIds:
 
 
 def _up_to(ordered: Mapping[str, float], last: float) -> list[str]:
-    """The first keys, whose values are not beyond `last`."""
+    """Returns the first keys, whose values are not beyond `last`."""
     return [key for key, _ in takewhile(lambda item: item[1] <= last, ordered.items())]
 
 
@@ -183,7 +183,7 @@ class QueueReader(SourceReader):
     # --- messages ---
 
     def _records(self, messages: list[Message]) -> list[Any]:
-        """The records of messages that have not been processed yet, up to the one that ends the stream."""
+        """Returns the records of messages that have not been processed yet, up to the one that ends the stream."""
         schema = self._settings.schema
         self._tag = messages[-1].tag
         if type(schema).is_end_of_stream is DeserializationSchema.is_end_of_stream:
@@ -234,7 +234,7 @@ class QueueReader(SourceReader):
         self._lost_since, self._wait = None, _FIRST_WAIT
 
     def _live_consumer(self) -> Consumer | None:
-        """The consumer, or a new one if there is one by now. A poll must not wait, so another thread connects."""
+        """Returns the consumer, or a new one if there is one by now. A poll must not wait, so another thread connects."""
         if self._consumer is not None and self._consumer.failure is not None:
             self._lose(self._consumer, self._consumer.failure)
         if self._consumer is None and self._connecting is None and time.monotonic() >= self._next_try:

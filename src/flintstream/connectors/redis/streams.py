@@ -135,7 +135,7 @@ class StreamReader(SourceReader):
     # --- entries ---
 
     def _read(self, split_id: str, limit: int) -> SplitRecords:
-        """What a consumer has pending that was not emitted; then what is new."""
+        """Returns what a consumer has pending that was not emitted; then what is new."""
         consumer = self._consumers[split_id]
         values: list[RedisStreamEntry] = []
         while consumer.pending_from is not None and not values:
@@ -172,7 +172,7 @@ class StreamReader(SourceReader):
     def _emitted(
         self, consumer: _Consumer, entries: list[tuple[bytes, Any]], was_pending: bool
     ) -> list[RedisStreamEntry]:
-        """The records of entries, but those that were emitted before, or deleted."""
+        """Returns the records of entries, but those that were emitted before, or deleted."""
         numbered = [(_parsed(raw_id), fields) for raw_id, fields in entries]
         new = [(entry_id, fields) for entry_id, fields in numbered if entry_id > consumer.last and fields]
         if self._settings.checkpointing:
@@ -238,7 +238,7 @@ class StreamReader(SourceReader):
 
 
 def _entries(found: Any) -> list[tuple[bytes, Any]]:
-    """The entries of the one stream that was asked for; the answer's form depends on the protocol's version."""
+    """Returns the entries of the one stream that was asked for; the answer's form depends on the protocol's version."""
     if not found:
         return []
     if isinstance(found, dict):

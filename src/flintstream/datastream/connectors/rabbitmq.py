@@ -58,11 +58,11 @@ class RMQSource(SourceFunction[T_co]):
         self._source = _QueueSource(connection_config, queue_name, use_correlation_id, deserialization_schema, timeout)
 
     def get_produced_type(self) -> TypeInformation:
-        """The type of the records, by the schema."""
+        """Returns the type of the records, by the schema."""
         return self._source.schema.get_produced_type()
 
     def as_source(self) -> SplitBasedSource[T_co]:
-        """The source that `env.add_source` reads."""
+        """Returns the source that `env.add_source` reads."""
         return self._source
 
 
@@ -134,7 +134,7 @@ class RMQSink(SinkFunction[IN]):
         self._retry_timeout_ms = positive("RMQSink: retry_timeout_ms", retry_timeout_ms, 0)
 
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
-        """The operator that publishes in a slot."""
+        """Returns the operator that publishes in a slot."""
         return RabbitMqSinkOperator(self._config, self._queue, self._schema, self._retry_timeout_ms)
 
 

@@ -74,7 +74,7 @@ class RedisSink(SinkFunction[IN]):
         self._create = partial(RedisSinkOperator, flink_jedis_config, commands, timeout)
 
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
-        """The operator that sends commands in a slot."""
+        """Returns the operator that sends commands in a slot."""
         return self._create()
 
 
