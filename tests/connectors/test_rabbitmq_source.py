@@ -86,8 +86,9 @@ def reading(
     checkpointing: bool = True,
     schema: DeserializationSchema | None = None,
     retry_timeout_ms: int = 120_000,
+    queue: str = "in",
 ) -> Iterator[Reading]:
-    rmq = RMQSource(config, "in", use_correlation_id, schema or SimpleStringSchema(), retry_timeout_ms)
+    rmq = RMQSource(config, queue, use_correlation_id, schema or SimpleStringSchema(), retry_timeout_ms)
     source = rmq.as_source()
     context: Any = SimpleNamespace(is_checkpointing_enabled=lambda: checkpointing)
     (split,) = source.create_enumerator(1).discover()
@@ -210,13 +211,23 @@ def test_without_correlation_ids_what_is_not_acknowledged_comes_again(rabbitmq: 
 def test_what_came_by_a_lost_connection_is_acknowledged_by_the_next_one(
     rabbitmq: RabbitMqServer, queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And nothing that was emitted is emitted again."""
+    """And nothing that was emitted is emitted again. Who does not wait for the server fails the job."""
     monkeypatch.setattr(rabbitmq_source, "SETTLING_SECONDS", 0.0)
     queues.publish("in", numbered(1, 6))
-    with reading(rabbitmq.config, ONCE) as source:
+    queues.declare("other")
+    hasty = rabbitmq.builder.set_network_recovery_interval(50).build()
+    with (
+        reading(rabbitmq.config, ONCE) as source,
+        reading(hasty, ONCE, retry_timeout_ms=300, queue="other") as impatient,
+    ):
         assert source.take(4) == bodies(1, 4)
         before = source.snapshot()
-        rabbitmq.restart()
+        rabbitmq.stop()
+        try:
+            with pytest.raises(RabbitMqError, match=r"(?s)Tried again for 0.3 seconds \(retry_timeout_ms\)"):
+                impatient.take(1)
+        finally:
+            rabbitmq.start()
         assert source.take(2) == bodies(5, 6)
         source.complete(before)  # By tags of the first connection: no use any more.
         queues.publish("in", numbered(7, 8))
@@ -288,14 +299,3 @@ def test_wrong_credentials_are_told_at_the_start(rabbitmq: RabbitMqServer) -> No
     config = rabbitmq.builder.set_password("mistaken").build()
     with pytest.raises(RabbitMqError, match=r"queue 'in': ProbableAuthenticationError"), reading(config, ONCE):
         pass
-
-
-def test_a_server_that_stays_away_fails_the_job_after_a_time(rabbitmq: RabbitMqServer, queues: Queues) -> None:
-    config = rabbitmq.builder.set_network_recovery_interval(50).build()
-    with reading(config, ONCE, retry_timeout_ms=300) as source:
-        rabbitmq.stop()
-        try:
-            with pytest.raises(RabbitMqError, match=r"(?s)Tried again for 0.3 seconds \(retry_timeout_ms\)"):
-                source.take(1)
-        finally:
-            rabbitmq.start()
