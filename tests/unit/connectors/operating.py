@@ -30,8 +30,13 @@ class Received:
         self.elements.append("finish")
 
 
-def opened(operator: Operator, subtask: int = 0, parallelism: int = 1, notify: Any = lambda: None) -> Received:
-    """Sets an operator up and opens it; gives what it emits."""
+def opened(
+    operator: Operator, subtask: int = 0, parallelism: int = 1, notify: Any = lambda: None, state: Any = None
+) -> Received:
+    """Sets an operator up, with restored operator state if there is some, and opens it; gives what it emits."""
+    backend = OperatorStateBackend("op")
+    if state is not None:
+        backend.restore(state)
     runtime_context = SimpleNamespace(
         get_index_of_this_subtask=lambda: subtask, get_number_of_parallel_subtasks=lambda: parallelism
     )
@@ -45,7 +50,8 @@ def opened(operator: Operator, subtask: int = 0, parallelism: int = 1, notify: A
         services=SlotServices(notify),
         batch_mode=False,
         watermark_interval=200,
-        operator_state=OperatorStateBackend("op"),
+        operator_state=backend,
+        checkpoint_timeout=600.0,
     )
     received = Received()
     operator.setup(context, received)  # type: ignore[arg-type]

@@ -72,7 +72,7 @@ def test_values_that_json_lacks() -> None:
         ({"x": 1}, "the key_field 'id' is missing; the record has 'x'"),
         ({"id": None}, "the key_field 'id' is empty"),
         ({"id": 1, "x": float("nan")}, "Out of range float values"),
-        ({"id": 1, "x": object}, "cannot be part of a document"),
+        ({"id": 1, "x": object}, "cannot be encoded as JSON"),
         ((1, 2), "a record must be a dict or a Row with field names, got a tuple"),
     ],
 )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import datetime
-import json
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 from flintstream.common.types import Row
+from flintstream.connectors.json_values import encode_json
 
 __all__ = ["Action", "ElasticsearchEmitter"]
 
@@ -86,10 +82,10 @@ class ElasticsearchEmitter:
         if self._doc_type:
             target["_type"] = self._doc_type
         if self._key_field is None:
-            return Action(index, None, f'{{"index":{_encode(target)}}}\n{_encode(document)}\n'.encode(), record)
+            return Action(index, None, f'{{"index":{encode_json(target)}}}\n{encode_json(document)}\n'.encode(), record)
         key = target["_id"] = _name(document, self._key_field, "key_field")
         target["retry_on_conflict"] = _CONFLICT_RETRIES
-        update = f'{{"update":{_encode(target)}}}\n{{"doc":{_encode(document)},"doc_as_upsert":true}}\n'
+        update = f'{{"update":{encode_json(target)}}}\n{{"doc":{encode_json(document)},"doc_as_upsert":true}}\n'
         return Action(index, key, update.encode(), record)
 
 
@@ -115,25 +111,3 @@ def _name(document: Mapping[str, Any], field: str, option: str) -> str:
         there = "is empty" if field in document else f"is missing; the record has {', '.join(map(repr, document))}"
         raise ValueError(f"the {option} {field!r} {there}")
     return str(value)
-
-
-def _plain(value: Any) -> Any:
-    """Converts values that JSON does not have."""
-    if isinstance(value, Row):
-        return value.as_dict(True)
-    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, (bytes, bytearray)):
-        return base64.b64encode(value).decode()
-    if isinstance(value, uuid.UUID):
-        return str(value)
-    if isinstance(value, (set, frozenset)):
-        return list(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"a value of type {type(value).__name__} cannot be part of a document: {value!r}")
-
-
-_encode = json.JSONEncoder(default=_plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode

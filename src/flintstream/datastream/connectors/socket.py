@@ -59,7 +59,7 @@ class SocketTextSource(Source[str]):
         return Types.STRING()
 
     def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
-        if watermark_strategy is not None and not _says_nothing(watermark_strategy):
+        if watermark_strategy is not None and not says_nothing(watermark_strategy):
             raise NotImplementedError(
                 "SocketTextSource takes no watermark strategy: use WatermarkStrategy.no_watermarks() here "
                 "and assign_timestamps_and_watermarks on the stream"
@@ -152,6 +152,6 @@ class _Texts:
         return "".join(self._pieces) + self._decoder.decode(b"", final=True)
 
 
-def _says_nothing(strategy: WatermarkStrategy) -> bool:
+def says_nothing(strategy: WatermarkStrategy) -> bool:
     """Returns whether a strategy neither assigns timestamps nor generates watermarks."""
     return strategy.timestamp_assigner is None and not strategy.emits_watermarks

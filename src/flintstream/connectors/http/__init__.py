@@ -1,0 +1,1 @@
+"""HTTP and WebSocket inside a slot: requests, connections, the operators of their sinks."""
