@@ -13,6 +13,7 @@ from flintstream.testing.servers import NotAvailable
 
 from .cassandra import CassandraServer
 from .databases import Database
+from .hdfs import HdfsServer
 from .kafka import KafkaServer
 from .mariadb import MariaDbServer
 from .postgres import PostgresServer
@@ -78,6 +79,12 @@ def cassandra(pytestconfig: pytest.Config) -> Iterator[CassandraServer]:
     """A Cassandra server."""
     pytest.importorskip("cassandra.cluster")
     yield from running(CassandraServer, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def hdfs(pytestconfig: pytest.Config) -> Iterator[HdfsServer]:
+    """An HDFS cluster."""
+    yield from running(HdfsServer, pytestconfig)
 
 
 @pytest.fixture(scope="session")

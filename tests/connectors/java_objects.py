@@ -23,6 +23,9 @@ class JavaObjectsServer(Server):
     jars: tuple[str, ...]
     """The coordinates of the server's jars."""
 
+    jvm: tuple[str, ...] = ()
+    """What Java is told besides."""
+
     def stop(self, crash: bool = False) -> None:
         super().stop(crash)
         self._assembled = False
@@ -39,7 +42,7 @@ class JavaObjectsServer(Server):
         self._assembled = False
         (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
         jars = jars_of(type(self).__name__, self.jars, cache)
-        self._java = [java(), *_JVM, "-cp", f"{class_path(jars)}:{py4j}"]
+        self._java = [java(), *_JVM, *self.jvm, "-cp", f"{self._directory}:{class_path(jars)}:{py4j}"]
 
     def _command(self, settings: dict[str, str]) -> list[Any]:
         self._gateway_port = free_port()
@@ -61,6 +64,6 @@ class JavaObjectsServer(Server):
         except BaseException:
             assert self._process is not None
             self._process.kill()  # Another attempt would not help.
+            self._process.wait(_SECONDS)
             raise
-        finally:
-            gateway.close()
+        gateway.close()

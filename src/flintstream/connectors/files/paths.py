@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import fsspec
+from fsspec.core import OpenFile
+
+from flintstream.runtime.file_systems import file_system_at
 
 __all__ = [
     "FoundFile",
@@ -113,7 +115,7 @@ def open_for_reading(path: str) -> IO[bytes]:
     compression = compression_of(path)
     if not is_local(path):
         name = None if compression is None else _COMPRESSIONS[compression][0]
-        return fsspec.open(path, "rb", compression=name).open()  # type: ignore[no-any-return]
+        return _open(path, "rb", name)
     if compression is None:
         return open(path, "rb", buffering=0)
     file: IO[bytes] = _COMPRESSIONS[compression][1](path)
@@ -124,7 +126,7 @@ def open_for_writing(path: str, exclusive: bool = False) -> IO[bytes]:
     """Creates a file for writing."""
     if is_local(path):
         return open(path, "xb" if exclusive else "wb")
-    return fsspec.open(path, "xb" if exclusive else "wb").open()  # type: ignore[no-any-return]
+    return _open(path, "xb" if exclusive else "wb")
 
 
 def rename(old: str, new: str) -> None:
@@ -179,8 +181,15 @@ def join(directory: str, name: str) -> str:
 
 
 def _system(url: str) -> tuple[Any, str]:
-    system, inner = fsspec.core.url_to_fs(url)
-    return system, inner
+    return file_system_at(url)
+
+
+def _open(url: str, mode: str, compression: str | None = None) -> IO[bytes]:
+    system, inner = file_system_at(url)
+    if mode != "rb":
+        with suppress(PermissionError):  # One that exists may be enough.
+            system.makedirs(system._parent(inner), exist_ok=True)
+    return OpenFile(system, inner, mode, compression).open()  # type: ignore[no-any-return]
 
 
 def _is_pattern(path: str) -> bool:

@@ -194,10 +194,10 @@ class UrlStorage(Storage):
 
     def _at(self, path: str) -> tuple[Any, str]:
         if self._opened is None:
-            import fsspec
+            from flintstream.runtime.file_systems import file_system_at
 
             try:
-                file_system, root = fsspec.core.url_to_fs(self.root)
+                file_system, root = file_system_at(self.root)
             except (ImportError, ValueError) as error:
                 raise StorageError(f"checkpoint storage {self.root!r} cannot be used: {error}") from error
             self._opened = file_system, root.rstrip("/")
