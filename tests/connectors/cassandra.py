@@ -14,7 +14,7 @@ from .certificates import write_certificates
 
 USER, PASSWORD = "cassandra", "cassandra"
 """The superuser that a new cluster has."""
-_JARS = ("org.apache.cassandra:cassandra-all:5.0.4",)
+JARS = ("org.apache.cassandra:cassandra-all:5.0.4",)
 _JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.security.manager=allow")
 _EXPORTS = (
     *("java.base/jdk.internal.misc", "java.base/jdk.internal.ref", "java.base/sun.nio.ch", "java.sql/java.sql"),
@@ -73,7 +73,7 @@ class CassandraServer(Server):
             cluster.shutdown()
 
     def _find_programs(self, cache: Path) -> None:
-        self._storage_port, self._jars = free_port(), class_path(jars_of("cassandra", _JARS, cache))
+        self._storage_port, self._jars = free_port(), class_path(jars_of("cassandra", JARS, cache))
 
     def _create(self) -> None:
         write_certificates(self.authority, self._directory / "server.pem")

@@ -23,7 +23,7 @@ from flintstream.testing import OneInputOperatorHarness
 
 from .cassandra import CassandraServer
 
-pytestmark = pytest.mark.timeout(600)  # The server may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 INSERT = "INSERT INTO tests.counts (word, n) VALUES (?, ?)"
 

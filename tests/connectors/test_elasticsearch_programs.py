@@ -15,7 +15,7 @@ from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 
 from .search_servers import ElasticsearchServer
 
-pytestmark = pytest.mark.timeout(600)  # The server may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 LAST = 3000
 

@@ -26,7 +26,7 @@ from .certificates import write_certificates
 from .http_proxy import HttpProxy, proxied
 from .search_servers import ElasticsearchServer, OpenSearchServer
 
-pytestmark = pytest.mark.timeout(600)  # The server may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 PATIENT = (FlushBackoffType.CONSTANT, 1000, 100)
 EMITTER = ElasticsearchEmitter.static_index("orders", "id")

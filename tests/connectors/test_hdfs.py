@@ -18,7 +18,7 @@ from flintstream.runtime.checkpoint.storage import StorageError, storage_at
 
 from .hdfs import HdfsServer
 
-pytestmark = pytest.mark.timeout(600)  # The server may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 LAST = 2000
 

@@ -24,7 +24,7 @@ from flintstream.testing import OneInputOperatorHarness
 from .databases import Database
 from .postgres import PostgresServer
 
-pytestmark = pytest.mark.timeout(300)  # The server may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 INSERT = "INSERT INTO items (n) VALUES (?)"  # Not idempotent: a row that is written again is there twice.
 JOB = "0" * 32

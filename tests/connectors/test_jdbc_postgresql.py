@@ -19,7 +19,7 @@ from flintstream.testing import OneInputOperatorHarness
 from .databases import Database
 from .postgres import PASSWORD, USER, PostgresServer
 
-pytestmark = pytest.mark.timeout(300)  # The server may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 PAIR = Types.ROW([Types.STRING(), Types.INT()])
 INSERT = "INSERT INTO counts (word, n) VALUES (?, ?)"

@@ -21,7 +21,7 @@ from flintstream.runtime.checkpoint.store import CompletedCheckpoints
 
 from .databases import Database
 
-pytestmark = pytest.mark.timeout(300)  # The server may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 LAST = 3000
 PAIR = Types.ROW([Types.INT(), Types.LONG()])

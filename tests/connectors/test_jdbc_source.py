@@ -28,7 +28,7 @@ from .databases import Database
 from .mariadb import MariaDbServer
 from .postgres import PostgresServer
 
-pytestmark = pytest.mark.timeout(300)  # The server may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 RANGE = "SELECT n FROM numbers WHERE n BETWEEN ? AND ? ORDER BY n"
 LAST = 20_000

@@ -38,7 +38,7 @@ from .topics import Topic
 
 Attempt = Callable[..., OneInputOperatorHarness]
 
-pytestmark = pytest.mark.timeout(600)  # The broker may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The broker may have to be downloaded first.
 
 
 @pytest.fixture

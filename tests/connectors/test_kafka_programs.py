@@ -24,7 +24,7 @@ from flintstream.datastream.connectors.kafka import (
 from .kafka import KafkaServer
 from .topics import Topic
 
-pytestmark = pytest.mark.timeout(600)  # The broker may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The broker may have to be downloaded first.
 
 LAST = 3000
 

@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient
 
 from .kafka import LISTENERS, PASSWORD, SASL_PLAINTEXT, SASL_SSL, SSL, USER, KafkaServer
 
-pytestmark = pytest.mark.timeout(600)  # The broker may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The broker may have to be downloaded first.
 
 
 def client(kafka: KafkaServer, listener: str, mechanism: str = "SCRAM-SHA-256") -> dict[str, str]:

@@ -27,7 +27,7 @@ from flintstream.testing import OneInputOperatorHarness
 from .kafka import PASSWORD, SASL_PLAINTEXT, SASL_SSL, SSL, USER, KafkaServer
 from .topics import Topic
 
-pytestmark = pytest.mark.timeout(600)  # The broker may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The broker may have to be downloaded first.
 
 JAAS = 'org.apache.kafka.common.security.{} required username="{}" password="{}";'
 WORD_AND_COUNT = Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.INT()])

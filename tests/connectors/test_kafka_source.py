@@ -28,7 +28,7 @@ from flintstream.runtime.source import SourceError, Split, SplitRecords
 
 from .kafka import PASSWORD, SASL_PLAINTEXT, SASL_SSL, USER, KafkaServer
 
-pytestmark = pytest.mark.timeout(600)  # The broker may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The broker may have to be downloaded first.
 EARLIEST, LATEST = KafkaOffsetsInitializer.earliest(), KafkaOffsetsInitializer.latest()
 
 

@@ -20,7 +20,7 @@ from flintstream.datastream.window import TumblingEventTimeWindows
 from .kafka import KafkaServer
 from .test_kafka_source import builder, committed, produce
 
-pytestmark = pytest.mark.timeout(600)  # The broker may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The broker may have to be downloaded first.
 LATEST = KafkaOffsetsInitializer.latest()
 
 

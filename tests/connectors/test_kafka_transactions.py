@@ -17,7 +17,7 @@ from flintstream.connectors.kafka.transactions import KafkaTransaction, Place, T
 from .kafka import KafkaServer
 from .topics import Topic
 
-pytestmark = pytest.mark.timeout(600)  # The broker may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The broker may have to be downloaded first.
 
 
 @dataclass

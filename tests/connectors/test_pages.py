@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.examples.pages import BLOCKS, Block
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("spark")]  # A server may have to be downloaded first.
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("spark")]  # A server may have to be downloaded first.
 
 SERVERS = {
     "cassandra": ("cassandra", "9042"),

@@ -18,7 +18,7 @@ from flintstream.datastream.connectors.rabbitmq import RMQSink, RMQSource
 from .queues import Queues
 from .rabbitmq import RabbitMqServer
 
-pytestmark = pytest.mark.timeout(300)  # The server may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 LAST = 3000
 

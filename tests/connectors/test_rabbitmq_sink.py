@@ -19,7 +19,7 @@ from flintstream.testing import OneInputOperatorHarness
 from .queues import Queues
 from .rabbitmq import RabbitMqServer
 
-pytestmark = pytest.mark.timeout(300)  # The server may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 
 @pytest.fixture

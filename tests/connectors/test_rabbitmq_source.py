@@ -20,7 +20,7 @@ from flintstream.runtime.source import SourceError
 from .queues import Queues
 from .rabbitmq import RabbitMqServer
 
-pytestmark = pytest.mark.timeout(300)  # The server may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 ONCE, AGAIN = True, False
 """Whether correlation ids are used."""

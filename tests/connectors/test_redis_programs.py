@@ -23,7 +23,7 @@ from flintstream.datastream.connectors.redis import (
 
 from .redis import RedisServer
 
-pytestmark = pytest.mark.timeout(300)  # The server may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 LAST = 2500
 PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])

@@ -23,7 +23,7 @@ from flintstream.testing import OneInputOperatorHarness
 
 from .redis import RedisServer
 
-pytestmark = pytest.mark.timeout(300)  # The server may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 
 @pytest.fixture

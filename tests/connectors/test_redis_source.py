@@ -15,7 +15,7 @@ from flintstream.runtime.source import SourceReader
 
 from .redis import RedisServer
 
-pytestmark = pytest.mark.timeout(300)  # The server may have to be downloaded first.
+pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 
 @pytest.fixture

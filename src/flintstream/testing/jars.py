@@ -17,8 +17,9 @@ import pyspark
 from flintstream.spark.java import JavaNotFoundError, find_java
 from flintstream.testing.servers import NotAvailable
 
-_DOWNLOAD_SECONDS = 150
+_DOWNLOAD_SECONDS = 240
 _TRIES = 2
+_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 _PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 
 
@@ -76,7 +77,7 @@ def _retrieve(name: str, coordinates: tuple[str, ...], work: Path) -> None:
     wanted = work / "ivy.xml"
     wanted.write_text(_ivy_module(name, coordinates))
     (ivy,) = (Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar")
-    command = [java(), "-jar", ivy, "-cache", work / "cache", "-ivy", wanted, "-confs", "default"]
+    command = [java(), *_JVM, "-jar", ivy, "-cache", work / "cache", "-ivy", wanted, "-confs", "default"]
     command += ["-retrieve", work / "jars" / _PATTERN]
     try:
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS)

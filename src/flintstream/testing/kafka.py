@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["KafkaBroker"]
 
 PLAINTEXT = "PLAINTEXT"
-_JARS = ("org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36")
+JARS = ("org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36")
 _JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 _SECONDS = 60.0
 
@@ -71,7 +71,7 @@ class KafkaBroker(Server):
     def _find_programs(self, cache: Path) -> None:
         self._ports = dict(zip(self.listeners, [self.port, *(free_port() for _ in self.listeners[1:])]))
         self._controller = free_port()
-        self._java = [java(), *_JVM, "-cp", class_path(jars_of("kafka", _JARS, cache))]
+        self._java = [java(), *_JVM, "-cp", class_path(jars_of("kafka", JARS, cache))]
 
     def _create(self) -> None:
         self._configure({})
