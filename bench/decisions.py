@@ -13,8 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from flintstream.spark.exchange import ROW_SCHEMA, row_batch
-from flintstream.spark.plans import frame_of_plan
-from flintstream.spark.session import get_or_create_session, job_session
+from flintstream.spark.session import frame_of_plan, get_or_create_session, job_session
 
 EPOCHS = 40
 WARM_UP = 20

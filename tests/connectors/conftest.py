@@ -12,7 +12,7 @@ from tests.examples.conftest import beside_the_examples, run  # noqa: F401 - fix
 from flintstream.testing.servers import NotAvailable
 
 from .cassandra import CassandraServer
-from .databases import Database
+from .databases import Database, Shop
 from .hdfs import HdfsServer
 from .kafka import KafkaServer
 from .mariadb import MariaDbServer
@@ -99,3 +99,11 @@ def database(postgres: PostgresServer) -> Iterator[Database]:
     database = Database(postgres)
     yield database
     database.clear()
+
+
+@pytest.fixture
+def shop(mariadb: MariaDbServer) -> Iterator[Shop]:
+    """The database of the MariaDB server, empty."""
+    shop = Shop(mariadb)
+    yield shop
+    shop.run("DROP DATABASE shop")

@@ -7,6 +7,7 @@ from typing import Any
 
 from flintstream.datastream.connectors.jdbc import JdbcConnectionOptions
 
+from .mariadb import MariaDbServer
 from .postgres import PASSWORD, USER, PostgresServer
 
 _CLIENTS = "FROM pg_stat_activity WHERE application_name = 'flintstream'"
@@ -52,3 +53,27 @@ class Database:
         while self.run(f"SELECT 1 {_CLIENTS}"):
             time.sleep(0.01)
         return ended
+
+
+class Shop:
+    """The database shop of a MariaDB server."""
+
+    def __init__(self, server: MariaDbServer) -> None:
+        self._connection = server.connect()
+        builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url(server.url)
+        self.options = builder.with_user_name("root").build()
+        self.run("CREATE DATABASE shop")
+        self.run("USE shop")
+
+    def run(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a statement."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    def disconnect_clients(self) -> int:
+        """Breaks the connections of others; returns how many."""
+        others = self.run("SELECT id FROM information_schema.processlist WHERE user = 'root' AND id != CONNECTION_ID()")
+        for (number,) in others:
+            self.run(f"KILL {number}")
+        return len(others)

@@ -8,7 +8,7 @@ from typing import Any
 
 import redis
 
-from flintstream.datastream.connectors.redis import FlinkJedisPoolConfig
+from flintstream.datastream.connectors.redis import FlinkJedisPoolConfig, RedisCommandDescription, RedisMapper
 
 from .certificates import write_certificates
 from .servers import DatabaseServer, free_port
@@ -65,3 +65,19 @@ class RedisServer(DatabaseServer):
             **settings,
         }
         return [self._found / "redis-server", *(part for name, value in given.items() for part in (f"--{name}", value))]
+
+
+class Pairs(RedisMapper):
+    """Records are pairs of a key and a value."""
+
+    def __init__(self, *description: Any) -> None:
+        self.description = RedisCommandDescription(*description)
+
+    def get_command_description(self) -> RedisCommandDescription:
+        return self.description
+
+    def get_key_from_data(self, data: Any) -> Any:
+        return data[0]
+
+    def get_value_from_data(self, data: Any) -> Any:
+        return data[1]

@@ -13,10 +13,11 @@ import pytest
 
 from flintstream.common import Instant, Types
 from flintstream.connectors.jdbc import operators as jdbc_operators
-from flintstream.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
+from flintstream.datastream.connectors.jdbc import JdbcSink
 from flintstream.runtime.faults import UserCodeError
 from flintstream.testing import OneInputOperatorHarness
 
+from .databases import Shop
 from .mariadb import MariaDbServer
 
 pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
@@ -26,21 +27,12 @@ INSERT = "INSERT INTO counts (word, n) VALUES (?, ?)"
 UPSERT = f"{INSERT} ON DUPLICATE KEY UPDATE n = VALUES(n)"
 
 
-class Shop:
-    """The database of the server, with a table of counts."""
+class Counts(Shop):
+    """A database with a table of counts."""
 
     def __init__(self, server: MariaDbServer) -> None:
-        self._connection = server.connect()
-        builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url(server.url)
-        self.options = builder.with_user_name("root").build()
-        self.run("CREATE DATABASE shop")
-        self.run("USE shop")
+        super().__init__(server)
         self.run("CREATE TABLE counts (word VARCHAR(20) PRIMARY KEY, n INT CHECK (n >= 0), note TEXT)")
-
-    def run(self, sql: str) -> list[tuple[Any, ...]]:
-        with self._connection.cursor() as cursor:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
 
     @property
     def counts(self) -> list[tuple[Any, ...]]:
@@ -50,28 +42,22 @@ class Shop:
         operator = JdbcSink.sink(sql, type_info, self.options).create_operator(None)
         return OneInputOperatorHarness(pickle.loads(pickle.dumps(operator)), name="to the shop")
 
-    def disconnect_clients(self) -> int:
-        others = self.run("SELECT id FROM information_schema.processlist WHERE user = 'root' AND id != CONNECTION_ID()")
-        for (number,) in others:
-            self.run(f"KILL {number}")
-        return len(others)
-
 
 @pytest.fixture
-def shop(mariadb: MariaDbServer) -> Iterator[Shop]:
-    shop = Shop(mariadb)
+def shop(mariadb: MariaDbServer) -> Iterator[Counts]:
+    shop = Counts(mariadb)
     yield shop
     shop.run("DROP DATABASE shop")
 
 
-def test_an_upsert_keeps_the_last_value_of_each_key(shop: Shop) -> None:
+def test_an_upsert_keeps_the_last_value_of_each_key(shop: Counts) -> None:
     with shop.sinking(UPSERT) as harness:
         harness.process_elements([("a", 1), ("b", 1), ("a", 2), ("ü😀", 3)])
         harness.end_input()
     assert shop.counts == [("a", 2), ("b", 1), ("ü😀", 3)]
 
 
-def test_a_lost_connection_is_made_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_connection_is_made_again(shop: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(jdbc_operators, "time", SimpleNamespace(sleep=waits.append))
     with shop.sinking(UPSERT) as harness:
@@ -83,7 +69,7 @@ def test_a_lost_connection_is_made_again(shop: Shop, monkeypatch: pytest.MonkeyP
     assert (shop.counts, waits) == ([("a", 2)], [0])
 
 
-def test_the_row_that_is_refused_is_named_and_none_of_its_batch_is_written(shop: Shop) -> None:
+def test_the_row_that_is_refused_is_named_and_none_of_its_batch_is_written(shop: Counts) -> None:
     with pytest.raises(UserCodeError) as failure, shop.sinking(INSERT) as harness:
         harness.process_elements([("a", 1), ("b", -1), ("c", 3)])
         harness.end_input()
@@ -93,7 +79,7 @@ def test_the_row_that_is_refused_is_named_and_none_of_its_batch_is_written(shop:
     assert shop.counts == []
 
 
-def test_percent_signs_and_quoted_marks_stay_as_they_are(shop: Shop) -> None:
+def test_percent_signs_and_quoted_marks_stay_as_they_are(shop: Counts) -> None:
     sql = f"{INSERT} ON DUPLICATE KEY UPDATE n = VALUES(n) % 10, note = '5% of what?' # why?"
     with shop.sinking(sql) as harness:
         harness.process_elements([("a", 1), ("a", 25), ("b", 2)])
@@ -101,7 +87,7 @@ def test_percent_signs_and_quoted_marks_stay_as_they_are(shop: Shop) -> None:
     assert shop.run("SELECT * FROM counts ORDER BY word") == [("a", 5, "5% of what?"), ("b", 2, None)]
 
 
-def test_values_of_all_types_arrive_as_they_are(shop: Shop) -> None:
+def test_values_of_all_types_arrive_as_they_are(shop: Counts) -> None:
     columns = {
         "text": (Types.STRING(), r"it's \ 100%: ?"),
         "bigint": (Types.LONG(), 2**62),

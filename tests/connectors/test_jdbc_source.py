@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from tests.waiting import wait_until
 from flintstream.common import Instant, RestartStrategies, Row, Types, WatermarkStrategy
 from flintstream.datastream import MapFunction, StreamExecutionEnvironment
 from flintstream.datastream.connectors.jdbc import (
-    JdbcConnectionOptions,
     JdbcGenericParameterValuesProvider,
     JdbcNumericBetweenParametersProvider,
     JdbcSource,
@@ -24,43 +22,13 @@ from flintstream.datastream.connectors.jdbc import (
 )
 from flintstream.runtime.source import SourceError
 
-from .databases import Database
-from .mariadb import MariaDbServer
+from .databases import Database, Shop
 from .postgres import PostgresServer
 
 pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 RANGE = "SELECT n FROM numbers WHERE n BETWEEN ? AND ? ORDER BY n"
 LAST = 20_000
-
-
-class Shop:
-    """The database of a MariaDB server."""
-
-    def __init__(self, server: MariaDbServer) -> None:
-        self._connection = server.connect()
-        builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url(server.url)
-        self.options = builder.with_user_name("root").build()
-        self.run("CREATE DATABASE shop")
-        self.run("USE shop")
-
-    def run(self, sql: str) -> list[tuple[Any, ...]]:
-        with self._connection.cursor() as cursor:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
-
-    def disconnect_clients(self) -> int:
-        others = self.run("SELECT id FROM information_schema.processlist WHERE user = 'root' AND id != CONNECTION_ID()")
-        for (number,) in others:
-            self.run(f"KILL {number}")
-        return len(others)
-
-
-@pytest.fixture
-def shop(mariadb: MariaDbServer) -> Iterator[Shop]:
-    shop = Shop(mariadb)
-    yield shop
-    shop.run("DROP DATABASE shop")
 
 
 @pytest.fixture(params=["PostgreSQL", "MariaDB"])

@@ -15,32 +15,16 @@ from flintstream.datastream import MapFunction, StreamExecutionEnvironment
 from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 from flintstream.datastream.connectors.redis import (
     RedisCommand,
-    RedisCommandDescription,
-    RedisMapper,
     RedisSink,
     RedisStreamSource,
 )
 
-from .redis import RedisServer
+from .redis import Pairs, RedisServer
 
 pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
 LAST = 2500
 PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
-
-
-class Squares(RedisMapper):
-    def __init__(self, *description: Any) -> None:
-        self.description = RedisCommandDescription(*description)
-
-    def get_command_description(self) -> RedisCommandDescription:
-        return self.description
-
-    def get_key_from_data(self, data: Any) -> Any:
-        return data[0]
-
-    def get_value_from_data(self, data: Any) -> Any:
-        return data[1]
 
 
 def slowly_squared(number: int) -> tuple[str, int]:
@@ -58,9 +42,9 @@ def test_a_server_killed_on_the_way_loses_and_doubles_nothing(
     env.enable_checkpointing(200)
     numbers = env.from_source(NumberSequenceSource(1, LAST), WatermarkStrategy.no_watermarks(), "numbers")
     squares = numbers.map(slowly_squared, PAIR)
-    squares.add_sink(RedisSink(redis_server.config, Squares(RedisCommand.HSET, "squares"))).name("to the hash")
+    squares.add_sink(RedisSink(redis_server.config, Pairs(RedisCommand.HSET, "squares"))).name("to the hash")
     log = squares.map(lambda pair: ("log", pair[1]), PAIR)
-    log.add_sink(RedisSink(redis_server.config, Squares(RedisCommand.RPUSH), retry_timeout_ms=0)).name("to the list")
+    log.add_sink(RedisSink(redis_server.config, Pairs(RedisCommand.RPUSH), retry_timeout_ms=0)).name("to the list")
     running = env.execute_async()
     wait_until(lambda: client.hlen("squares") > 100, what="the first squares")
     redis_server.restart(crash=True)

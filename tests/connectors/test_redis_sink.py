@@ -14,14 +14,12 @@ from tests.waiting import wait_until
 from flintstream.datastream.connectors.redis import (
     FlinkJedisPoolConfig,
     RedisCommand,
-    RedisCommandDescription,
-    RedisMapper,
     RedisSink,
 )
 from flintstream.runtime.faults import UserCodeError
 from flintstream.testing import OneInputOperatorHarness
 
-from .redis import RedisServer
+from .redis import Pairs, RedisServer
 
 pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
 
@@ -33,22 +31,6 @@ def client(redis_server: RedisServer) -> Iterator[Any]:
     client.flushall()
     yield client
     client.close()
-
-
-class Pairs(RedisMapper):
-    """Records are pairs of a key and a value."""
-
-    def __init__(self, *description: Any) -> None:
-        self.description = RedisCommandDescription(*description)
-
-    def get_command_description(self) -> RedisCommandDescription:
-        return self.description
-
-    def get_key_from_data(self, data: Any) -> Any:
-        return data[0]
-
-    def get_value_from_data(self, data: Any) -> Any:
-        return data[1]
 
 
 def harness(

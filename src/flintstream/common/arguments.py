@@ -17,6 +17,15 @@ def positive(what: str, value: Any, least: int = 1) -> int:
     return value
 
 
+def text(what: str, value: Any) -> str:
+    """Returns a string that must not be empty."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a string, got {value!r}")
+    if not value.strip():
+        raise ValueError(f"{what} must be a non-empty string, got {value!r}")
+    return value
+
+
 def millis(owner: str, option: str, length: Any) -> int:
     """Returns a length of time in milliseconds."""
     try:

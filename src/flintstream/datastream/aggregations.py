@@ -15,7 +15,7 @@ from typing import Any
 from flintstream.common.typeinfo import BasicTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from flintstream.common.types import Row, make_row
 from flintstream.datastream.basic_functions import ReduceFunction
-from flintstream.graph.errors import InvalidProgramException
+from flintstream.graph.transformations import InvalidProgramException
 
 Position = int | str
 _INTEGERS = (Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.BIG_INT())

@@ -43,7 +43,6 @@ from flintstream.datastream.slot_sharing_group import SlotSharingGroup
 from flintstream.datastream.state import MapStateDescriptor
 from flintstream.datastream.window import CountWindow, TimeWindow, WindowAssigner
 from flintstream.datastream.window_assigners import count_windows, time_windows
-from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -56,6 +55,7 @@ from flintstream.graph.partitioners import (
     StreamPartitioner,
 )
 from flintstream.graph.transformations import (
+    InvalidProgramException,
     OneInputTransformation,
     PartitionTransformation,
     PhysicalTransformation,

@@ -26,7 +26,7 @@ from flintstream.datastream.execution_mode import RuntimeExecutionMode
 from flintstream.datastream.slot_sharing_group import SlotSharingGroup
 from flintstream.datastream.state_backend import StateBackend
 from flintstream.datastream.time_domain import TimeCharacteristic
-from flintstream.graph.errors import InvalidProgramException
+from flintstream.graph.transformations import InvalidProgramException
 
 E = TypeVar("E", bound="EnvironmentSettings")
 _Choice = TypeVar("_Choice", bound=Enum)

@@ -29,9 +29,8 @@ from flintstream.datastream.keyed_stream import KeyedStream
 from flintstream.datastream.settings import checked_function, declared_output_type
 from flintstream.datastream.window import Evictor, Trigger, WindowAssigner
 from flintstream.datastream.windowed_stream import WindowedStream
-from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.partitioners import KeyGroupPartitioner
-from flintstream.graph.transformations import PartitionTransformation, PhysicalTransformation
+from flintstream.graph.transformations import InvalidProgramException, PartitionTransformation, PhysicalTransformation
 from flintstream.runtime.operators.base import bound_method
 from flintstream.runtime.operators.interval_join import IntervalJoinOperator
 from flintstream.runtime.windows.co_group import CoGroup, FlatJoin, Join, Tagged, TagOperator, tag_first, tag_second

@@ -23,8 +23,8 @@ from flintstream.datastream.settings import checked_function, declared_output_ty
 from flintstream.datastream.stateful_functions import FilterWithState, FlatMapWithState, MapWithState, StatefulFunction
 from flintstream.datastream.window import CountWindow, TimeWindow, WindowAssigner
 from flintstream.datastream.window_assigners import count_windows, time_windows
-from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.partitioners import KeyGroupPartitioner
+from flintstream.graph.transformations import InvalidProgramException
 from flintstream.runtime.captured import unwrapped
 from flintstream.runtime.operators.base import bound_method
 from flintstream.runtime.operators.keyed import ReduceOperator

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flintstream.common.typeinfo import RowTypeInfo, TypeInformation
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.slot_sharing_group import SlotSharingGroup
-from flintstream.graph.errors import InvalidProgramException
-from flintstream.graph.transformations import ChainingStrategy, Transformation
+from flintstream.graph.transformations import ChainingStrategy, InvalidProgramException, Transformation
 
 if TYPE_CHECKING:
     from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment

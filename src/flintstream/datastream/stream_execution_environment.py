@@ -21,7 +21,6 @@ from flintstream.datastream.environment_settings import EnvironmentSettings, eff
 from flintstream.datastream.execution_mode import RuntimeExecutionMode
 from flintstream.datastream.io_functions import ParallelSourceFunction, SourceFunction, declared_type
 from flintstream.datastream.settings import check_watermark_strategy, declared_output_type
-from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.guarantees import guarantees_text
 from flintstream.graph.job_graph import JobGraph, build_job_graph
@@ -32,7 +31,12 @@ from flintstream.graph.stream_graph import (
     StreamGraphConfig,
     StreamGraphGenerator,
 )
-from flintstream.graph.transformations import PhysicalTransformation, SourceTransformation, Transformation
+from flintstream.graph.transformations import (
+    InvalidProgramException,
+    PhysicalTransformation,
+    SourceTransformation,
+    Transformation,
+)
 from flintstream.runtime.operators.source_function import SourceFunctionOperator
 
 if TYPE_CHECKING:

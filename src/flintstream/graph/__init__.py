@@ -1,6 +1,5 @@
 """The transformations, the stream graph, the job graph and the execution graph of a program, and their printers."""
 
-from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.execution_graph import ExecutionGraph, Subtask
 from flintstream.graph.job_graph import JobEdge, JobGraph, JobVertex, build_job_graph
 from flintstream.graph.operator_ids import operator_id_of_uid
@@ -25,6 +24,7 @@ from flintstream.graph.stream_graph import (
 )
 from flintstream.graph.transformations import (
     ChainingStrategy,
+    InvalidProgramException,
     OneInputTransformation,
     PartitionTransformation,
     PhysicalTransformation,

@@ -10,7 +10,7 @@ import re
 from hashlib import md5
 from typing import TYPE_CHECKING
 
-from flintstream.graph.errors import InvalidProgramException
+from flintstream.graph.transformations import InvalidProgramException
 
 if TYPE_CHECKING:
     from flintstream.graph.stream_graph import StreamGraph, StreamNode

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from flintstream.common.keys import default_max_parallelism
-from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.operator_ids import assign_operator_ids
 from flintstream.graph.partitioners import ForwardPartitioner, RebalancePartitioner, StreamPartitioner
 from flintstream.graph.transformations import (
     ChainingStrategy,
+    InvalidProgramException,
     PartitionTransformation,
     PhysicalTransformation,
     SideOutputTransformation,

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from flintstream.graph.errors import InvalidProgramException
 from flintstream.graph.partitioners import StreamPartitioner
 
 if TYPE_CHECKING:
@@ -21,6 +20,10 @@ UPPER_BOUND_MAX_PARALLELISM = 1 << 15
 """The maximum number of key groups of an operator, as in Flink."""
 
 _ids = itertools.count(1)
+
+
+class InvalidProgramException(ValueError):
+    """The program is invalid; the message names the operators, the option and what to do."""
 
 
 class ChainingStrategy(Enum):

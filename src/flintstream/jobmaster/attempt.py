@@ -16,8 +16,8 @@ from flintstream.jobmaster.sources import SourceCoordinator
 from flintstream.jobmaster.spark_writers import SparkWriters
 from flintstream.jobmaster.watchdog import Diagnosis, Watchdog
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
-from flintstream.runtime.checkpoint.reports import SnapshotDone, SnapshotFailed
 from flintstream.runtime.checkpoint.rescaling import share_of
+from flintstream.runtime.checkpoint.uploads import SnapshotDone, SnapshotFailed
 from flintstream.runtime.faults import Fault, engine_fault
 from flintstream.runtime.slot.messages import Close, Deploy
 from flintstream.runtime.slot.user_code import pickle_operators

@@ -15,7 +15,7 @@ from flintstream.jobmaster.sources import SourceCoordinator
 from flintstream.jobmaster.spark_writers import SparkWriters
 from flintstream.runtime.checkpoint.coordinator import Outcome, Pending
 from flintstream.runtime.checkpoint.lease import LeaseLostError
-from flintstream.runtime.checkpoint.reports import SnapshotFailed
+from flintstream.runtime.checkpoint.uploads import SnapshotFailed
 from flintstream.runtime.slot.messages import CheckpointAborted, CheckpointComplete, TakeSnapshot
 
 

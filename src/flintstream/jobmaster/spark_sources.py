@@ -15,8 +15,7 @@ from flintstream.jobmaster.sources import SourceCoordinator
 from flintstream.runtime.slot.protocol import SourceWork, VertexReport
 from flintstream.runtime.source import Split
 from flintstream.spark.dataframe_source import BLOCK_RECORDS, blocks_of
-from flintstream.spark.plans import in_session
-from flintstream.spark.session import session_like
+from flintstream.spark.session import in_session, session_like
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

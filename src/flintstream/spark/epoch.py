@@ -12,8 +12,7 @@ from flintstream.runtime.slot.handshake import SlotAccess
 from flintstream.runtime.slot.transport import Transport
 from flintstream.spark.exchange import EPOCH_PROPERTY, ROW_SCHEMA, LevelTask
 from flintstream.spark.jvm import cancel_jobs
-from flintstream.spark.plans import frame_of_plan, in_session
-from flintstream.spark.session import job_session
+from flintstream.spark.session import frame_of_plan, in_session, job_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -28,7 +28,7 @@ from typing import Any
 
 from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from flintstream.common.environment_variables import environment_variables, spark_master
 from flintstream.common.flint_options import SPARK_LOG_LEVEL
@@ -43,7 +43,9 @@ __all__ = [
     "SessionError",
     "SparkLoss",
     "check_session",
+    "frame_of_plan",
     "get_or_create_session",
+    "in_session",
     "is_local",
     "job_session",
     "loss_of",
@@ -166,6 +168,18 @@ def session_like(spark: SparkSession) -> SparkSession:
         if key.startswith("spark.sql.") and session.conf.isModifiable(key):
             session.conf.set(key, value)
     return session
+
+
+def frame_of_plan(plan: Any, spark: SparkSession) -> DataFrame:
+    """Returns a DataFrame of an analysed plan, which is planned and run anew with that session's settings."""
+    session: Any = spark
+    dataset = session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
+    return DataFrame(dataset, session)
+
+
+def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
+    """Returns the same DataFrame in another session, with that session's settings."""
+    return frame_of_plan(frame._jdf.queryExecution().analyzed(), spark)
 
 
 def check_session(spark: SparkSession) -> None:

@@ -121,7 +121,7 @@ def test_settings_are_refused_with_what_is_wrong() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call()
-    with pytest.raises(TypeError, match="static_index: index must be a non-empty string"):
+    with pytest.raises(ValueError, match="static_index: index must be a non-empty string"):
         ElasticsearchEmitter.static_index("")
     with pytest.raises(TypeError, match="must be an ElasticsearchEmitter"):
         builder().set_emitter(lambda record: record)  # type: ignore[arg-type]

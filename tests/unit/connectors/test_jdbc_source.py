@@ -121,7 +121,7 @@ def test_the_parameters_of_each_split(provider: JdbcParameterValuesProvider, exp
         (lambda: JdbcNumericBetweenParametersProvider(1, 2).of_batch_num(0), "batch_num must be at least 1, got 0"),
         (lambda: JdbcNumericBetweenParametersProvider(1, 2).get_parameter_values(), r"call of_batch_size\(n\) or"),
         (lambda: JdbcSource.builder().set_db_url(""), "db_url must be a non-empty string, got ''"),
-        (lambda: JdbcSource.builder().set_sql(None), "sql must be a non-empty string, got None"),
+        (lambda: JdbcSource.builder().set_sql(None), "sql must be a string, got None"),
         (lambda: JdbcSource.builder().set_result_set_fetch_size(0), "fetch_size must be at least 1, got 0"),
         (lambda: JdbcSource.builder().set_query_timeout(0), "query_timeout must be at least 1, got 0"),
         (lambda: JdbcSource.builder().set_type_information("int"), "expected a TypeInformation, got 'int'"),

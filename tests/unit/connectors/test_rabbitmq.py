@@ -62,7 +62,7 @@ def test_a_password_is_shown_nowhere() -> None:
     ("setting", "value", "message"),
     [
         ("set_host", 5, "set_host: host must be a string, got 5"),
-        ("set_host", "", "set_host: host must not be empty"),
+        ("set_host", "", "set_host: host must be a non-empty string"),
         ("set_port", "5672", "set_port: port must be an integer, got '5672'"),
         ("set_port", 65_536, "set_port: port must be at most 65535, got 65536"),
         ("set_password", 5, "set_password: password must be a string, got a int"),

@@ -84,7 +84,7 @@ def test_a_password_is_shown_nowhere() -> None:
     ("setting", "value", "message"),
     [
         ("set_host", 5, "set_host: host must be a string, got 5"),
-        ("set_host", "", "set_host: host must not be empty"),
+        ("set_host", "", "set_host: host must be a non-empty string"),
         ("set_port", "6379", "set_port: port must be an integer, got '6379'"),
         ("set_port", 65_536, "set_port: port must be at most 65535, got 65536"),
         ("set_database", -1, "set_database: database must be at least 0, got -1"),
@@ -266,8 +266,8 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("set_config", "localhost", "set_config: config must be a FlinkJedisPoolConfig, got 'localhost'"),
         ("set_streams", 5, "set_streams: a stream must be a string, got 5"),
-        ("set_streams", "", "set_streams: a stream must not be empty"),
-        ("set_group", "", "set_group: group must not be empty"),
+        ("set_streams", "", "set_streams: a stream must be a non-empty string"),
+        ("set_group", "", "set_group: group must be a non-empty string"),
         ("set_consumer_name", None, "set_consumer_name: name must be a string, got None"),
         ("set_consumers", 0, "set_consumers: consumers must be at least 1, got 0"),
         ("set_starting_id", "now", r"set_starting_id: starting_id must be '\$' or an id such as '0', got 'now'"),

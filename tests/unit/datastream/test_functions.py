@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.aggregates import Sum
 
 from flintstream.common import Time, Types
 from flintstream.datastream import (
-    AggregateFunction,
     AsyncRetryStrategy,
     EmbeddedRocksDBStateBackend,
     FileSystemCheckpointStorage,
@@ -38,20 +38,6 @@ from flintstream.datastream.state import (
 from flintstream.runtime.operators.process import ProcessContext
 from flintstream.runtime.state.views import ListStateView, MapStateView, ValueStateView
 from flintstream.runtime.time.timers import TimeView
-
-
-class Sum(AggregateFunction):
-    def create_accumulator(self) -> Any:
-        return 0
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        return accumulator + value
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return acc_a + acc_b
 
 
 class Largest(ReduceFunction):

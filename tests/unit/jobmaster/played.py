@@ -15,7 +15,7 @@ from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.slot_calls import SlotCalls
 from flintstream.jobmaster.source_factory import SourceFactory
 from flintstream.jobmaster.watchdog import Watchdog
-from flintstream.runtime.checkpoint.reports import SnapshotDone
+from flintstream.runtime.checkpoint.uploads import SnapshotDone
 from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.faults import Fault
 from flintstream.runtime.slot.messages import Message, TakeSnapshot

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.aggregates import Mean
 
 from flintstream.common import Row, Types
 from flintstream.common.keys import key_group
-from flintstream.datastream import AggregateFunction
 from flintstream.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -42,22 +42,6 @@ pytestmark = pytest.mark.usefixtures("state_backend")
 
 GROUPS = 16
 KEYS = [0, 1, -7, 1 << 70, "", "a", "b", ("a", 1), (1, ("x",)), 2.5, b"bytes"]
-
-
-class Mean(AggregateFunction):
-    def create_accumulator(self) -> Any:
-        return [0, 0]
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        accumulator[0] += value
-        accumulator[1] += 1
-        return accumulator
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator[0] / accumulator[1]
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return [acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]]
 
 
 DESCRIPTORS: list[Any] = [

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.aggregates import Sum
 
 from flintstream.common import Types
 from flintstream.common.output_tag import OutputTag
 from flintstream.datastream import StreamExecutionEnvironment
 from flintstream.datastream.functions import (
-    AggregateFunction,
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
 )
@@ -269,20 +269,6 @@ class TestStates:
 
 
 # --- keyed ---
-
-
-class Sum(AggregateFunction):
-    def create_accumulator(self) -> Any:
-        return 0
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        return accumulator + value
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return acc_a + acc_b
 
 
 DESCRIPTORS: dict[str, Any] = {

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.aggregates import Mean
 
 from flintstream.common import Types
 from flintstream.common.canonical_keys import canonical_key
@@ -22,7 +23,6 @@ from flintstream.common.types import Row
 from flintstream.datastream import StreamExecutionEnvironment
 from flintstream.datastream import state as public
 from flintstream.datastream.functions import (
-    AggregateFunction,
     CoFlatMapFunction,
     CoMapFunction,
     FilterFunction,
@@ -52,23 +52,6 @@ from flintstream.testing import (
 from flintstream.testing.backends import make_backend
 
 pytestmark = pytest.mark.usefixtures("state_backend")
-
-
-class Mean(AggregateFunction):
-    def create_accumulator(self) -> Any:
-        return [0, 0]
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        # In place, as an accumulator may be changed.
-        accumulator[0] += value
-        accumulator[1] += 1
-        return accumulator
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator[0] / accumulator[1]
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return [acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]]
 
 
 LONG, STRING = Types.LONG(), Types.STRING()

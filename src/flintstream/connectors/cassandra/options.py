@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from flintstream.common.arguments import positive
+from flintstream.common.arguments import positive, text
 
 __all__ = ["CassandraFailureHandler", "ClusterBuilder", "ConsistencyLevel", "RequestOptions"]
 
@@ -51,8 +51,7 @@ class ClusterBuilder:
     def add_contact_points(self, *addresses: str) -> ClusterBuilder:
         """Adds nodes by which the whole cluster is found."""
         for address in addresses:
-            if not isinstance(address, str) or not address:
-                raise TypeError(f"add_contact_points: an address must be a non-empty string, got {address!r}")
+            text("add_contact_points: an address", address)
         self.contact_points += addresses
         return self
 
@@ -72,9 +71,7 @@ class ClusterBuilder:
 
     def with_local_dc(self, name: str) -> ClusterBuilder:
         """Sets the data centre whose nodes are used; by default, all nodes are."""
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"with_local_dc: name must be a non-empty string, got {name!r}")
-        self.local_dc = name
+        self.local_dc = text("with_local_dc: name", name)
         return self
 
     def with_ssl(self, ca_file: str | None = None) -> ClusterBuilder:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from flintstream.common.arguments import text
 from flintstream.common.types import Row
 from flintstream.connectors.json_values import encode_json
 
@@ -93,8 +94,8 @@ def _emitter(what: str, index: str, key_field: str | None, doc_type: str | None,
     method = what.partition(":")[0]
     for option, value, needed in ((what, index, True), (f"{method}: key_field", key_field, False),
                                   (f"{method}: doc_type", doc_type, False)):  # fmt: skip
-        if (needed or value is not None) and (not isinstance(value, str) or not value):
-            raise TypeError(f"ElasticsearchEmitter.{option} must be a non-empty string, got {value!r}")
+        if needed or value is not None:
+            text(f"ElasticsearchEmitter.{option}", value)
     return ElasticsearchEmitter(index, key_field, doc_type, dynamic)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from flintstream.common.arguments import positive
+from flintstream.common.arguments import positive, text
 
 __all__ = ["RMQConnectionConfig"]
 
@@ -130,15 +130,15 @@ class RMQConnectionConfig:
 
         def set_host(self, host: str) -> RMQConnectionConfig.Builder:
             """The server's name or address."""
-            return self._with(_host=_text("set_host: host", host))
+            return self._with(_host=text("set_host: host", host))
 
         def set_virtual_host(self, vhost: str) -> RMQConnectionConfig.Builder:
             """The virtual host; the one that a server has at first is `/`."""
-            return self._with(_virtual_host=_text("set_virtual_host: vhost", vhost))
+            return self._with(_virtual_host=text("set_virtual_host: vhost", vhost))
 
         def set_user_name(self, user_name: str) -> RMQConnectionConfig.Builder:
             """The user's name."""
-            return self._with(_user_name=_text("set_user_name: user_name", user_name))
+            return self._with(_user_name=text("set_user_name: user_name", user_name))
 
         def set_password(self, password: str) -> RMQConnectionConfig.Builder:
             """The user's password."""
@@ -149,7 +149,7 @@ class RMQConnectionConfig:
         def set_uri(self, uri: str) -> RMQConnectionConfig.Builder:
             """`amqp://user:password@host:port/vhost`, in the place of these; `amqps://…` for TLS."""
             try:
-                scheme = urlsplit(_text("set_uri: uri", uri)).scheme
+                scheme = urlsplit(text("set_uri: uri", uri)).scheme
             except ValueError as error:
                 raise ValueError(f"set_uri: uri is no URI: {error}") from None
             if scheme not in _SCHEMES:
@@ -206,14 +206,6 @@ class RMQConnectionConfig:
         def _with(self, **setting: Any) -> RMQConnectionConfig.Builder:
             self._config = replace(self._config, **setting)
             return self
-
-
-def _text(what: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{what} must be a string, got {value!r}")
-    if not value:
-        raise ValueError(f"{what} must not be empty")
-    return value
 
 
 def _between(what: str, value: Any, least: int, most: int) -> int:

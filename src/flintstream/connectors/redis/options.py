@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flintstream.common.arguments import positive
+from flintstream.common.arguments import positive, text
 
 __all__ = ["FlinkJedisPoolConfig"]
 
@@ -136,10 +136,7 @@ class FlinkJedisPoolConfig:
 
         def _with(self, what: str, **setting: Any) -> FlinkJedisPoolConfig.Builder:
             (value,) = setting.values()
-            if not isinstance(value, str):
-                raise TypeError(f"{what} must be a string, got {value!r}")
-            if not value:
-                raise ValueError(f"{what} must not be empty")
+            text(what, value)
             self._config = replace(self._config, **setting)
             return self
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from flintstream.common.arguments import positive
+from flintstream.common.arguments import positive, text
 from flintstream.common.time import Duration
 from flintstream.common.type_variables import IN
 from flintstream.common.typeinfo import TypeInformation
@@ -199,9 +199,7 @@ class CassandraSink:
 
         def set_query(self, query: str) -> CassandraSink.CassandraSinkBuilder:
             """Sets the query, with a `?` for each field of a record."""
-            if not isinstance(query, str) or not query.strip():
-                raise TypeError(f"set_query: query must be a non-empty string, got {query!r}")
-            self._query = query
+            self._query = text("set_query: query", query)
             return self
 
         def set_host(self, host: str, port: int = 9042) -> CassandraSink.CassandraSinkBuilder:

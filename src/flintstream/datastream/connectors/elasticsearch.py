@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
-from flintstream.common.arguments import positive
+from flintstream.common.arguments import positive, text
 from flintstream.common.java import java_only
 from flintstream.common.type_variables import IN
 from flintstream.common.typeinfo import TypeInformation
@@ -131,7 +131,7 @@ class ElasticsearchSinkBuilderBase:
 
     def set_connection_username(self: _Builder, username: str) -> _Builder:
         """Sets the user, for HTTP's basic authentication."""
-        return self._reached(username=_text("set_connection_username: username", username))
+        return self._reached(username=text("set_connection_username: username", username))
 
     def set_connection_password(self: _Builder, password: str) -> _Builder:
         """Sets the user's password."""
@@ -141,7 +141,7 @@ class ElasticsearchSinkBuilderBase:
 
     def set_connection_path_prefix(self: _Builder, prefix: str) -> _Builder:
         """Sets the path below which the servers are, for example behind a proxy."""
-        inner = _text("set_connection_path_prefix: prefix", prefix).strip("/")
+        inner = text("set_connection_path_prefix: prefix", prefix).strip("/")
         return self._reached(path_prefix=f"/{inner}" if inner else "")
 
     def set_connection_request_timeout(self: _Builder, timeout: int) -> _Builder:
@@ -159,7 +159,7 @@ class ElasticsearchSinkBuilderBase:
 
     def set_ssl_ca_file(self: _Builder, path: str) -> _Builder:
         """Sets the file of certificates to trust, on each machine with slots; the machine's own by default."""
-        return self._reached(ssl_ca_file=_text("set_ssl_ca_file: path", path))
+        return self._reached(ssl_ca_file=text("set_ssl_ca_file: path", path))
 
     def build(self) -> ElasticsearchSink[Any]:
         """Returns the sink."""
@@ -209,9 +209,3 @@ class Elasticsearch7SinkBuilder(ElasticsearchSinkBuilderBase):
             .set_hosts("localhost:9200").set_emitter(ElasticsearchEmitter.static_index("orders", "id")).build()
         orders.sink_to(sink)
     """
-
-
-def _text(what: str, value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise TypeError(f"{what} must be a non-empty string, got {value!r}")
-    return value

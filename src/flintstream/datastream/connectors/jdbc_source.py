@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flintstream.common.arguments import positive
+from flintstream.common.arguments import positive, text
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.connectors.jdbc.databases import database_of
 from flintstream.connectors.jdbc.options import JdbcConnectionOptions
@@ -87,17 +87,19 @@ class JdbcSourceBuilder:
 
     def set_sql(self, sql: str) -> JdbcSourceBuilder:
         """Sets the query, with a `?` for each parameter."""
-        self._sql = _text("set_sql: sql", sql)
+        self._sql = text("JdbcSourceBuilder.set_sql: sql", sql)
         return self
 
     def set_db_url(self, db_url: str) -> JdbcSourceBuilder:
         """Sets the URL: `jdbc:postgresql://host:port/database`, `jdbc:mysql://host:port/database` or `jdbc:sqlite:path`."""
-        self._connection = replace(self._connection, _url=_text("set_db_url: db_url", db_url))
+        self._connection = replace(self._connection, _url=text("JdbcSourceBuilder.set_db_url: db_url", db_url))
         return self
 
     def set_username(self, username: str) -> JdbcSourceBuilder:
         """Sets the database user."""
-        self._connection = replace(self._connection, _user_name=_text("set_username: username", username))
+        self._connection = replace(
+            self._connection, _user_name=text("JdbcSourceBuilder.set_username: username", username)
+        )
         return self
 
     def set_password(self, password: str) -> JdbcSourceBuilder:
@@ -109,7 +111,9 @@ class JdbcSourceBuilder:
 
     def set_driver_name(self, driver_name: str) -> JdbcSourceBuilder:
         """Accepted for compatibility, without effect: the driver is a Python package, selected by the URL."""
-        self._connection = replace(self._connection, _driver_name=_text("set_driver_name: driver_name", driver_name))
+        self._connection = replace(
+            self._connection, _driver_name=text("JdbcSourceBuilder.set_driver_name: driver_name", driver_name)
+        )
         return self
 
     def set_connection_options(self, options: JdbcConnectionOptions) -> JdbcSourceBuilder:
@@ -191,9 +195,3 @@ class JdbcSourceBuilder:
             retry_seconds=_RETRY_SECONDS,
         )
         return JdbcSource(query, self._provider)
-
-
-def _text(what: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"JdbcSourceBuilder.{what} must be a non-empty string, got {value!r}")
-    return value

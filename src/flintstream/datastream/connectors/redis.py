@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from flintstream.common.arguments import positive
+from flintstream.common.arguments import positive, text
 from flintstream.common.type_variables import IN
 from flintstream.common.typeinfo import TypeInformation
 from flintstream.connectors.redis.commands import (
@@ -132,17 +131,17 @@ class RedisStreamSource(SplitBasedSource[RedisStreamEntry]):
             """The keys of the streams. One that does not exist is made, and is empty at first."""
             if len({*streams}) < len(streams):
                 raise ValueError(f"set_streams: a stream is named twice: {streams!r}")
-            self._streams = tuple(_text("set_streams: a stream", stream) for stream in streams)
+            self._streams = tuple(text("set_streams: a stream", stream) for stream in streams)
             return self
 
         def set_group(self, group: str) -> RedisStreamSource.Builder:
             """The consumer group; it is made if it does not exist."""
-            self._group = _text("set_group: group", group)
+            self._group = text("set_group: group", group)
             return self
 
         def set_consumer_name(self, name: str) -> RedisStreamSource.Builder:
             """How the names of this job's consumers start: `flintstream` unless set. Each job of a group needs its own."""
-            self._consumer = _text("set_consumer_name: name", name)
+            self._consumer = text("set_consumer_name: name", name)
             return self
 
         def set_consumers(self, consumers: int) -> RedisStreamSource.Builder:
@@ -171,11 +170,3 @@ class RedisStreamSource(SplitBasedSource[RedisStreamEntry]):
             seconds = self._retry_timeout_ms / 1000
             settings = StreamSettings(self._config, self._group, self._consumer, self._starting_id, seconds)
             return RedisStreamSource(settings, self._streams, self._consumers)
-
-
-def _text(what: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{what} must be a string, got {value!r}")
-    if not value:
-        raise ValueError(f"{what} must not be empty")
-    return value

@@ -21,7 +21,6 @@ from flintstream.runtime.checkpoint.metadata import (
     SubtaskState,
 )
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget
-from flintstream.runtime.checkpoint.reports import SnapshotDone, SnapshotFailed, StoredSubtask
 from flintstream.runtime.checkpoint.settings import CheckpointSettings
 from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.checkpoint.storage import Storage, StorageError, storage_at
@@ -31,6 +30,7 @@ from flintstream.runtime.checkpoint.store import (
     CompletedCheckpoints,
     checkpoint_directory,
 )
+from flintstream.runtime.checkpoint.uploads import SnapshotDone, SnapshotFailed, StoredSubtask
 from flintstream.runtime.checkpoint.writer import StorageWriter
 
 _EVERYTHING = 1 << 62

@@ -1,4 +1,4 @@
-"""Uploads: stores the snapshots of a slot in the background."""
+"""Uploads: stores the snapshots of a slot in the background, and reports them to the driver."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from flintstream.runtime.checkpoint.databases import SharedFiles
-from flintstream.runtime.checkpoint.metadata import DatabaseHandle
+from flintstream.runtime.checkpoint.metadata import DatabaseHandle, SubtaskState
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter
-from flintstream.runtime.checkpoint.reports import SnapshotDone, SnapshotFailed, StoredSubtask
 from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot
-from flintstream.runtime.faults import engine_fault
+from flintstream.runtime.faults import Fault, engine_fault
 
 THREAD = "uploads"
 
@@ -29,6 +28,33 @@ class SlotSnapshot:
     incremental: bool
     snapshots: list[tuple[str, str, int, OperatorSnapshot]]
     """Operator id, operator name and subtask, and the snapshot."""
+
+
+class StoredSubtask(NamedTuple):
+    """The stored state of an operator in a subtask for a checkpoint."""
+
+    state: SubtaskState
+    base: int | None
+    """The checkpoint on which this delta is based; None if it is self-contained."""
+
+
+@dataclass(frozen=True)
+class SnapshotDone:
+    """Slot to driver: its snapshot of a checkpoint is stored."""
+
+    slot: int
+    checkpoint_id: int
+    states: dict[tuple[str, int], StoredSubtask]
+    """By operator id and subtask."""
+
+
+@dataclass(frozen=True)
+class SnapshotFailed:
+    """Slot to driver: its snapshot of a checkpoint could not be stored."""
+
+    slot: int
+    checkpoint_id: int
+    fault: Fault
 
 
 class Uploads:

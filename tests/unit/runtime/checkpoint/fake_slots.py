@@ -15,9 +15,9 @@ from flintstream.runtime.checkpoint.databases import SharedFiles
 from flintstream.runtime.checkpoint.lease import LEASE
 from flintstream.runtime.checkpoint.metadata import METADATA, DatabaseHandle, Piece, SubtaskState
 from flintstream.runtime.checkpoint.pieces import PieceWriter
-from flintstream.runtime.checkpoint.reports import SnapshotDone, SnapshotFailed, StoredSubtask
 from flintstream.runtime.checkpoint.settings import CheckpointSettings
 from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot, StoredOperatorState
+from flintstream.runtime.checkpoint.uploads import SnapshotDone, SnapshotFailed, StoredSubtask
 from flintstream.runtime.checkpoint.writer import StorageWriter
 from flintstream.runtime.faults import engine_fault
 from flintstream.runtime.state.backend import StoredKeyedState

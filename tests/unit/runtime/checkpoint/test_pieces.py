@@ -11,10 +11,9 @@ import pytest
 from flintstream.runtime.checkpoint.databases import SharedFiles
 from flintstream.runtime.checkpoint.metadata import CorruptCheckpointError, OperatorState, Piece
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter, RestoredOperators, read_piece
-from flintstream.runtime.checkpoint.reports import SnapshotDone, SnapshotFailed
 from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot, StoredOperatorState
 from flintstream.runtime.checkpoint.storage import LocalStorage
-from flintstream.runtime.checkpoint.uploads import SlotSnapshot, Uploads
+from flintstream.runtime.checkpoint.uploads import SlotSnapshot, SnapshotDone, SnapshotFailed, Uploads
 from flintstream.runtime.state.backend import StoredKeyedState
 
 KEYED = {"count": StoredKeyedState("value", {}, False)}

@@ -16,9 +16,8 @@ import pytest
 from tests.waiting import wait_until
 
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, PieceWriter
-from flintstream.runtime.checkpoint.reports import SnapshotFailed
 from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot
-from flintstream.runtime.checkpoint.uploads import SlotSnapshot, Uploads
+from flintstream.runtime.checkpoint.uploads import SlotSnapshot, SnapshotFailed, Uploads
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.operators.stateless import MapOperator
 from flintstream.runtime.slot import activity as module

@@ -20,7 +20,7 @@ from flintstream.jobmaster.sources import SplitCoordinator
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.block import decode_block, encode_block
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget
-from flintstream.runtime.checkpoint.reports import SnapshotDone
+from flintstream.runtime.checkpoint.uploads import SnapshotDone
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.faults import UserCodeError, engine_fault

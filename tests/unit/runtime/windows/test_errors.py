@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.aggregates import SumOfSecond
 
 from flintstream.common import Time
 from flintstream.common.output_tag import OutputTag
 from flintstream.common.typeinfo import Types
 from flintstream.datastream import StreamExecutionEnvironment
 from flintstream.datastream.functions import (
-    AggregateFunction,
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
@@ -55,20 +55,6 @@ def all_windows(assigner: Any = TEN) -> Any:
     return StreamExecutionEnvironment.get_execution_environment().from_collection([("a", 1)]).window_all(assigner)
 
 
-class Sum(AggregateFunction):
-    def create_accumulator(self) -> Any:
-        return 0
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        return accumulator + value[1]
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return acc_a + acc_b
-
-
 class Process(ProcessWindowFunction):
     def process(self, key: Any, context: Any, elements: Any) -> Any:
         return [1 // elements[0][1]]
@@ -104,7 +90,7 @@ class TestPrograms:
             (lambda: windows().reduce(max, 5), "reduce: window_function must be a WindowFunction or a ProcessWindow"),
             (lambda: windows().reduce(max, ProcessAll()), "reduce: window_function must be"),
             (lambda: windows().aggregate(max), "aggregate: expected an AggregateFunction"),
-            (lambda: windows().aggregate(Sum(), max), "aggregate: window_function must be"),
+            (lambda: windows().aggregate(SumOfSecond(), max), "aggregate: window_function must be"),
             (lambda: windows().fold(0, 5), "fold: expected a function"),
             (lambda: windows(GAP).fold(0, max), r"fold: the windows of EventTimeSessionWindows\(10\) merge"),
             (lambda: windows().apply(Process()), "apply: expected a WindowFunction, got"),
@@ -230,13 +216,13 @@ class TestFailures:
             assert "Record at fault: ('a', 0)" in text
 
     def test_aggregating_names_the_record(self, general: bool) -> None:
-        with harness_for(windows().aggregate(Sum()), general) as harness:
+        with harness_for(windows().aggregate(SumOfSecond()), general) as harness:
             records = [("a", 8), ("b", None), ("b", 1)]
             assert "Record at fault: ('b', None)" in fails(harness, harness.process_elements, records, [1, 25, 5])
 
     @pytest.mark.parametrize("assigner", [TEN, SLIDING], ids=repr)
     def test_a_result_names_key_and_window(self, assigner: Any, general: bool) -> None:
-        class Inverse(Sum):
+        class Inverse(SumOfSecond):
             def get_result(self, accumulator: Any) -> Any:
                 return 1 // accumulator
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from tests.aggregates import SumOfSecond
 
 from flintstream.common import Time
 from flintstream.common.output_tag import OutputTag
 from flintstream.common.typeinfo import Types
 from flintstream.datastream import StreamExecutionEnvironment
 from flintstream.datastream.functions import (
-    AggregateFunction,
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
@@ -289,7 +289,7 @@ class TestEvictors:
         assert found == [("a", 3), ("a", 9), ("a", 18)]
         found = self.run(CountEvictor.of(3), lambda made: made.reduce(plus, Show()), *self.RECORDS)
         assert found == [("a", [3]), ("a", [9]), ("a", [18])]
-        found = self.run(CountEvictor.of(3), lambda made: made.aggregate(Total()), *self.RECORDS)
+        found = self.run(CountEvictor.of(3), lambda made: made.aggregate(SumOfSecond()), *self.RECORDS)
         assert found == [3, 9, 18]
 
     def test_where_no_record_is_left(self) -> None:
@@ -299,7 +299,7 @@ class TestEvictors:
             return self.run(CountEvictor.of(0), call, *self.RECORDS[:3])
 
         assert run(lambda made: made.process(Show())) == [("a", [])]
-        assert run(lambda made: made.aggregate(Total())) == [0]
+        assert run(lambda made: made.aggregate(SumOfSecond())) == [0]
         assert run(lambda made: made.fold(7, max)) == [7]
         assert run(lambda made: made.reduce(max)) == []
 
@@ -326,21 +326,7 @@ class TestEvictors:
             assert left_over(harness) == {}
 
 
-class Total(AggregateFunction):
-    def create_accumulator(self) -> Any:
-        return 0
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        return accumulator + value[1]
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return acc_a + acc_b
-
-
-class TotalOver(Total):
+class TotalOver(SumOfSecond):
     """None, as long as the total is not greater than three."""
 
     def get_result(self, accumulator: Any) -> Any:
@@ -395,7 +381,7 @@ class Stateful(ProcessWindowFunction):
             store.get_list_state(ListStateDescriptor("l", Types.INT())),
             store.get_map_state(MapStateDescriptor("m", Types.INT(), Types.INT())),
             store.get_reducing_state(ReducingStateDescriptor("r", lambda left, right: left + right, Types.INT())),
-            store.get_aggregating_state(AggregatingStateDescriptor("g", Total(), Types.INT())),
+            store.get_aggregating_state(AggregatingStateDescriptor("g", SumOfSecond(), Types.INT())),
         ]
 
     def open(self, runtime_context: Any) -> None:
@@ -429,7 +415,7 @@ class TestState:
     @pytest.mark.parametrize("assigner", [TEN, SlidingEventTimeWindows(10, 5, 0)], ids=repr)
     def test_of_the_window_and_of_the_key(self, assigner: Any, reduced: bool, general: bool) -> None:
         made = windows(assigner).allowed_lateness(20)
-        stream = made.aggregate(Total(), Stateful()) if reduced else made.process(Stateful())
+        stream = made.aggregate(SumOfSecond(), Stateful()) if reduced else made.process(Stateful())
         with harness_for(stream, general) as harness:
             found = feed(harness, ("a", 1, 5), ("b", 1, 6), ("a", 2, 12), ("a", 7, 7), 9)
             starts = [start for start in (-5, 0) if start % assigner._size == 0 or assigner is not TEN]
@@ -475,7 +461,7 @@ class TestState:
     def test_results_that_are_changed_later(self, general: bool) -> None:
         """A result stays as it was when it was emitted."""
 
-        class Lists(Total):
+        class Lists(SumOfSecond):
             def create_accumulator(self) -> Any:
                 return []
 
@@ -657,8 +643,8 @@ class TestAllRecords:
         for stream, expected in [
             (source.window_all(TEN).apply(Size()), [(0, 2), (10, 1)]),
             (source.window_all(TEN).process(Last()), [(10, ("b", 2)), (20, ("c", 3))]),
-            (source.window_all(TEN).aggregate(Total(), Size()), [(0, 1), (10, 1)]),
-            (source.window_all(TEN).aggregate(Total()), [3, 3]),
+            (source.window_all(TEN).aggregate(SumOfSecond(), Size()), [(0, 1), (10, 1)]),
+            (source.window_all(TEN).aggregate(SumOfSecond()), [3, 3]),
         ]:
             with self.harness(stream) as harness:
                 assert feed(harness, ("a", 1, 1), ("b", 2, 2), ("c", 3, 13), 30) == expected
