@@ -23,7 +23,7 @@ from flintstream.cli.output import make_table, moment, print_table, size
 from flintstream.cli.running_jobs import choose_job
 from flintstream.common.configuration import load_configuration
 from flintstream.common.flint_options import SIGNING_KEY_FILE
-from flintstream.jobmaster.registry import RegistryError
+from flintstream.jobmaster.registry_files import RegistryError
 from flintstream.runtime.checkpoint.signing import SigningKeys
 
 __all__ = ["checkpoints"]

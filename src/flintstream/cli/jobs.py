@@ -15,8 +15,9 @@ from pathlib import Path
 import click
 
 from flintstream.cli.output import cut_to_fit, duration, make_table, moment, print_table, time_of_day
-from flintstream.cli.running_jobs import Job, choose_job, find_jobs
-from flintstream.jobmaster.registry import RegistryError
+from flintstream.cli.running_jobs import choose_job
+from flintstream.jobmaster.registry_client import Job, find_jobs
+from flintstream.jobmaster.registry_files import RegistryError
 from flintstream.runtime.checkpoint.metadata import METADATA
 from flintstream.runtime.checkpoint.store import read_checkpoint
 

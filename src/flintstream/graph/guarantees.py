@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from flintstream.graph.job_graph import JobGraph
 from flintstream.graph.stream_graph import StreamGraph, StreamNode
 
 
@@ -30,7 +31,7 @@ class Guarantee:
         return f"{self.source} → {self.sink}: {self.delivery.value}{because}"
 
 
-def guarantees(graph: StreamGraph, checkpointing: bool) -> list[Guarantee]:
+def guarantees(graph: StreamGraph | JobGraph, checkpointing: bool) -> list[Guarantee]:
     """Returns the guarantee of each sink for each source whose records reach it."""
     return [
         _guarantee(source, sink, checkpointing)
@@ -67,7 +68,7 @@ def _replayable(source: StreamNode) -> bool:
     return bool(source.operator.replayable if splits is None else splits)
 
 
-def _sources_of(graph: StreamGraph, sink: StreamNode) -> list[StreamNode]:
+def _sources_of(graph: StreamGraph | JobGraph, sink: StreamNode) -> list[StreamNode]:
     found: dict[int, StreamNode] = {}
     waiting = [sink]
     seen = set()

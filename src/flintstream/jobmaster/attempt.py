@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flintstream.jobmaster.checkpoint_driver import CheckpointDriver
 from flintstream.jobmaster.cleanup import clean_up
 from flintstream.jobmaster.epoch_loop import EpochLoop
+from flintstream.jobmaster.executions import DEPLOYING, INITIALIZING
 from flintstream.jobmaster.job_context import JobContext
 from flintstream.jobmaster.slot_calls import SlotCalls
 from flintstream.jobmaster.sources import SourceCoordinator
@@ -79,9 +80,11 @@ class JobAttempt:
         """Starts the slots with their operators, and the sources at their restored positions."""
         job, count = self._job, self._job.graph.slots_count
         job.control.check()  # A cancel from now on reaches the pool.
+        job.executions.enter(DEPLOYING)
         job.progress.phase(f"starting {count} slot{'' if count == 1 else 's'}")
         self.pool.start()
         job.control.check()
+        job.executions.enter(INITIALIZING)
         job.progress.phase(
             "opening functions" if restored is None else f"restoring checkpoint {restored.checkpoint_id}"
         )

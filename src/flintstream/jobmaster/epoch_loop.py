@@ -141,6 +141,7 @@ class EpochLoop:
         for source in self._sources.values():
             source.epoch_done([vertex for vertex in vertices if vertex.vertex_id == source.vertex_id])
         self._alignment.epoch_done(vertices)
+        self._job.executions.epoch_done(vertices)
         self._sizer.observe(seconds, max(sum(report.busy.values()) for report in reports), most)
         self._job.progress.epoch(self.number, seconds, read, vertices, reports)
 

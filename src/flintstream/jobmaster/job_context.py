@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.control import JobControl
 from flintstream.jobmaster.deliveries import Deliveries
+from flintstream.jobmaster.executions import Executions
 from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.source_factory import SourceFactory
@@ -27,6 +28,7 @@ class JobContext:
     deliveries: Deliveries
     progress: Progress
     source_factory: SourceFactory
+    executions: Executions
 
     def check_lease(self) -> None:
         """Verifies, right before a commit, that this driver still owns the job."""

@@ -26,6 +26,8 @@ from flintstream.jobmaster.control import (
 )
 from flintstream.jobmaster.deliveries import Deliveries
 from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
+from flintstream.jobmaster.executions import CANCELED, CANCELING, FINISHED, RUNNING, Executions
+from flintstream.jobmaster.failures import FailureHistory
 from flintstream.jobmaster.job_context import JobContext
 from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.results import Collector
@@ -90,7 +92,9 @@ class JobMaster:
             self._deliveries,
             self.progress,
             self._source_factory,
+            Executions(graph),
         )
+        self.failures = FailureHistory(graph, settings.failures_remembered)
         self.attempt: JobAttempt | None = None
         self.failure: str | None = None
         """Why the job has failed, in one line, if it has."""
@@ -241,10 +245,12 @@ class JobMaster:
                     self._release(JobStatus.CANCELLING)
                     return JobStatus.CANCELED, JobCancelledError(self.settings.job_name, str(self.job_id))
                 fault = error.fault if isinstance(error, JobFailed) else engine_fault(error)
+                self.context.executions.fail(self.failures.vertex_of(fault), fault.subtask, fault.slot)
                 if isinstance(error, StopUndecided):
                     self._undecided = error.stopped
                 self._release(JobStatus.FAILING)
                 fault = self._loss_of_spark() or fault
+                self.failures.add(fault, self.restarts, self._host_of(fault))
                 delay = None if fault.permanent else strategy.delay()
                 if delay is None:
                     return JobStatus.FAILED, self._failure(fault)
@@ -262,10 +268,12 @@ class JobMaster:
         if self._spark_is_lost:
             self._spark = get_or_create_session(self.settings.configuration)
             self._spark_is_lost = False
+        self.context.executions.begin_attempt(self.restarts)
         restored = self._claim_and_read()
         attempt = self.attempt = JobAttempt(self.context, self.restarts, self._spark)
         self.progress.begin_attempt()
         attempt.start(restored)
+        self.context.executions.enter(RUNNING)
         self._set_status(JobStatus.RUNNING)
         self.progress.phase(None)
         # After a failure following the savepoint: its records were committed when the sinks were opened again.
@@ -278,18 +286,26 @@ class JobMaster:
         self.progress.phase("closing")
         attempt.finish()
         attempt.release(finished=True)
+        self.context.executions.enter(FINISHED)
         self.checkpoints.end_attempt()
 
     def _release(self, status: JobStatus) -> None:
         """Ends an attempt that has failed or is cancelled."""
         self._set_status(status)
+        self.context.executions.enter(CANCELING)
         self.progress.phase(status.name.lower())
         if self.attempt is not None:
             self.attempt.release(finished=False)
+        self.context.executions.enter(CANCELED)
         for outcome in self.checkpoints.end_attempt():
             # A checkpoint that has completed in the meantime: the next attempt restores it.
             if outcome.completed and outcome.pending.savepoint is None:
                 self._deliveries.deliver_up_to(outcome.pending.epoch)
+
+    def _host_of(self, fault: Fault) -> str | None:
+        """Returns the machine of the slot at fault, if it is known."""
+        slots = [] if self.attempt is None or fault.slot is None else self.attempt.pool.handles
+        return next((each.host for each in slots if each.slot == fault.slot), None)
 
     def _loss_of_spark(self) -> Fault | None:
         """Returns whether the attempt failed because Spark is lost. If it was our own, the next attempt starts a new

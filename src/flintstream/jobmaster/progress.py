@@ -66,6 +66,12 @@ class Progress:
         self._epoch_since = None
         self._show()
 
+    @property
+    def current_phase(self) -> str | None:
+        """Returns what the job is busy with besides epochs."""
+        phase = self._phase
+        return None if phase is None else phase[0]
+
     def begin_attempt(self) -> None:
         """Starts an attempt: the slots count from 0, and previous counts are kept."""
         self._earlier_out = self.records_out

@@ -9,128 +9,42 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shlex
 import socket
-import stat
-import sys
-import tempfile
 import threading
 import time
 import warnings
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.owned_directories import LONGEST_SOCKET_PATH, owned_directory, remove_owned
+from flintstream.jobmaster.details import to_json
+from flintstream.jobmaster.registry_files import (
+    SUFFIX,
+    JobFile,
+    RegistryError,
+    check_private,
+    read_files,
+    registry_directories,
+    remove_if_empty,
+)
+from flintstream.jobmaster.reporting import collect_details, program
 from flintstream.runtime.permissions import Permissions
 from flintstream.runtime.slot.reception import Reception
 
 if TYPE_CHECKING:
     from flintstream.jobmaster.job_master import JobMaster
 
-DIRECTORY_VARIABLE = "FLINT_JOBS_DIR"
 ENDED_KEPT = 20
 """The number of ended jobs that a driver keeps in the registry until it exits."""
-_SUFFIX = ".json"
 REQUEST_SECONDS = 10.0
 """The time after which a peer that has made no request is disconnected."""
 MOST_REQUESTS = 32
 """The maximum number of peers without a request; for one more, the oldest is disconnected."""
 _LONGEST_REQUEST = 1 << 16
 _ANSWER_SECONDS = 5.0
-
-
-class RegistryError(RuntimeError):
-    """The registry cannot be used, or a job refused a request; the message says why."""
-
-
-@dataclass(frozen=True)
-class JobFile:
-    """A job, as described by its file in the registry."""
-
-    job_id: str
-    name: str
-    pid: int
-    host: str
-    started: float
-    """In seconds since 1970."""
-    socket: str
-    """The socket of its driver."""
-    program: str = ""
-    """The script with its arguments; empty for an interactive one."""
-    parallelism: int = 0
-    status: str | None = None
-    """The final status of a job that has ended; a running one is queried."""
-    ended: float | None = None
-    failure: str | None = None
-    """Why it has failed, in one line, if it has."""
-
-    @property
-    def alive(self) -> bool:
-        """Returns whether the driver may still be alive: a process of this user has its pid."""
-        try:
-            os.kill(self.pid, 0)
-        except OSError:
-            return False
-        return True
-
-
-def registry_directories() -> list[Path]:
-    """Returns the directories where drivers of this user may have registered; the first one is used by this process."""
-    given = os.environ.get(DIRECTORY_VARIABLE)
-    if given:
-        return [Path(given).expanduser().resolve()]
-    places = [Path(tempfile.gettempdir()) / f"flint-jobs-{os.getuid()}"]
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime and os.access(runtime, os.W_OK):
-        places.insert(0, Path(runtime) / "flint-jobs")
-    return places
-
-
-def check_private(directory: Path) -> None:
-    """Refuses a directory that others could write to, since its contents are trusted."""
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise RegistryError(
-            f"{directory} must be a directory that belongs to this user and that nobody else may enter (mode 0700); "
-            f"{DIRECTORY_VARIABLE} names another one"
-        )
-
-
-def read_files(directory: Path) -> list[tuple[Path, JobFile]]:
-    """Returns the jobs of this machine in a directory, the oldest first. Files of dead drivers are removed."""
-    if not directory.exists():
-        return []
-    check_private(directory)
-    found = []
-    for path in directory.glob(f"*{_SUFFIX}"):
-        job = read_file(path)
-        if job is None or job.host != socket.gethostname():
-            continue
-        if job.alive:
-            found.append((path, job))
-        else:
-            remove_stale(path, job)
-    return sorted(found, key=lambda entry: entry[1].started)
-
-
-def read_file(path: Path) -> JobFile | None:
-    """Returns a job; None if the file does not exist or is not ours."""
-    try:
-        return JobFile(**json.loads(path.read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError, TypeError):
-        return None
-
-
-def remove_stale(path: Path, job: JobFile) -> None:
-    """Removes the files of a dead driver."""
-    path.unlink(missing_ok=True)
-    listened = Path(job.socket)
-    listened.unlink(missing_ok=True)
-    if listened.parent != path.parent:
-        _remove_if_empty(listened.parent)
 
 
 class JobRegistry:
@@ -176,9 +90,9 @@ class JobRegistry:
         if server is not None:
             server.path.unlink(missing_ok=True)
         if self._directory is not None:
-            for path in self._directory.glob(f"*-{os.getpid()}{_SUFFIX}"):
+            for path in self._directory.glob(f"*-{os.getpid()}{SUFFIX}"):
                 path.unlink(missing_ok=True)
-            _remove_if_empty(self._directory)
+            remove_if_empty(self._directory)
 
     def _add(self, master: JobMaster) -> None:
         self._removed = False
@@ -193,7 +107,7 @@ class JobRegistry:
             socket.gethostname(),
             time.time(),
             str(self._server.path),
-            _program(),
+            program(),
             master.parallelism,
         )
         path = self._write(job)
@@ -221,7 +135,7 @@ class JobRegistry:
 
     def _write(self, job: JobFile) -> Path:
         assert self._directory is not None
-        path = self._directory / f"{job.job_id}-{job.pid}{_SUFFIX}"
+        path = self._directory / f"{job.job_id}-{job.pid}{SUFFIX}"
         hidden = path.with_suffix(f".{secrets.token_hex(4)}")
         # Another process may just have removed the empty directory.
         _make_private(self._directory)
@@ -264,7 +178,7 @@ class _Server:
         self._reception.close()
         self.path.unlink(missing_ok=True)
         remove_owned(self.path.parent)
-        _remove_if_empty(self.path.parent)
+        remove_if_empty(self.path.parent)
 
     def _read(self, connection: socket.socket) -> bytes:
         """Reads a request, one line."""
@@ -298,13 +212,6 @@ class _Server:
             return {"error": str(error) or type(error).__name__}
 
 
-def _program() -> str:
-    file = getattr(sys.modules.get("__main__"), "__file__", None)
-    if file is None or hasattr(sys.modules.get("builtins"), "__IPYTHON__"):
-        return ""
-    return shlex.join([os.path.abspath(file), *sys.argv[1:]])
-
-
 def _make_private(directory: Path) -> Path:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_private(directory)
@@ -319,18 +226,15 @@ def _socket_path(directory: Path) -> Path:
     return path
 
 
-def _remove_if_empty(directory: Path) -> None:
-    try:
-        directory.rmdir()
-    except OSError:
-        pass  # Not empty, or removed already.
-
-
 # --- what a job can be asked ---
 
 
 def _status(master: JobMaster) -> str:
     return master.status.name
+
+
+def _details(master: JobMaster) -> dict[str, Any]:
+    return to_json(collect_details(master))
 
 
 def _savepoint(master: JobMaster, directory: str | None) -> str:
@@ -365,6 +269,7 @@ def _checkpoints(master: JobMaster) -> list[dict[str, Any]]:
 
 _COMMANDS: dict[str, Callable[..., Any]] = {
     "status": _status,
+    "details": _details,
     "savepoint": _savepoint,
     "stop": _stop,
     "cancel": _cancel,

@@ -29,6 +29,9 @@ class RestartStrategy(ABC):
 class NoRestart(RestartStrategy):
     """Ends the job with the first failure."""
 
+    def __str__(self) -> str:
+        return "no restart"
+
     def delay(self) -> float | None:
         return None
 
@@ -37,8 +40,11 @@ class FixedDelay(RestartStrategy):
     """Restarts a fixed number of times, after a fixed delay."""
 
     def __init__(self, restarts: int, seconds: float) -> None:
-        self._left = restarts
+        self._restarts = self._left = restarts
         self._seconds = seconds
+
+    def __str__(self) -> str:
+        return f"fixed delay: at most {_times(self._restarts)}, {self._seconds:g} s after each failure"
 
     def delay(self) -> float | None:
         self._left -= 1
@@ -54,6 +60,10 @@ class FailureRate(RestartStrategy):
         self._clock = clock
         self._failures: deque[float] = deque(maxlen=most + 1)
         self._most = most
+
+    def __str__(self) -> str:
+        most = f"at most {_times(self._most)} within {self._interval:g} s"
+        return f"failure rate: {most}, {self._seconds:g} s after each failure"
 
     def delay(self) -> float | None:
         self._failures.append(self._clock())
@@ -83,6 +93,12 @@ class ExponentialDelay(RestartStrategy):
         self._clock = clock
         self._restarts = 0
         self._running_since: float | None = None
+
+    def __str__(self) -> str:
+        most = "any number of times" if self._attempts is None else f"at most {_times(self._attempts)} in a row"
+        return (
+            f"exponential delay: {most}, {self._initial:g} s after the first failure and up to {self._most:g} s later"
+        )
 
     def delay(self) -> float | None:
         now = self._clock()
@@ -155,6 +171,10 @@ def restart_strategy(configuration: Mapping[str, str], checkpointing: bool) -> R
             None if attempts >= _WITHOUT_END else attempts,
         )
     raise ValueError(f"{TYPE} must be none, fixed-delay, failure-rate or exponential-delay, got {name!r}")
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _checked(key: str, given: object, value: _Number, fits: bool, wanted: str) -> _Number:

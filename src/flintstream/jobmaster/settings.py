@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from flintstream.common.config_values import parse_boolean, parse_duration
+from flintstream.common.config_values import parse_boolean, parse_duration, parse_integer
 from flintstream.common.deprecated_keys import find_key
 from flintstream.common.flint_options import EPOCH_LEAST_INTERVAL, EPOCH_TARGET, FLINT_OPTIONS, JOB_ID, PROGRESS
 from flintstream.common.job_id import JobID
@@ -16,6 +16,7 @@ from flintstream.common.known_keys import check_keys
 from flintstream.common.pyflink_alias import pyflink_alias_installed
 from flintstream.common.time import Duration
 from flintstream.graph.execution_graph import ExecutionGraph
+from flintstream.jobmaster.failures import REMEMBERED
 from flintstream.jobmaster.restart import RestartStrategy, restart_strategy
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
 from flintstream.runtime.checkpoint.restore import restored_operators
@@ -31,6 +32,7 @@ PYTHON_PATH = "python.pythonpath"
 _FILES, _ARCHIVES = "python.files (add_python_file)", "python.archives (add_python_archive)"
 _REQUIREMENTS, _CACHED = "python.requirements (set_python_requirements)", "register_cached_file"
 WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
+EXCEPTION_HISTORY = "web.exception-history-size"
 OBJECT_REUSE = "pipeline.object-reuse"
 STATE_BACKEND = "state.backend.type"
 _STATE_BACKENDS = {"hashmap": "hashmap", "filesystem": "hashmap", "jobmanager": "hashmap", "rocksdb": "rocksdb"}
@@ -67,7 +69,7 @@ class JobSettings:
         self._check_python()
         for where, path in self._files():
             existing_path(path, where)
-        _ = self.checkpoints, self.watermark_interval, self.slot_timeouts, self.object_reuse
+        _ = self.checkpoints, self.watermark_interval, self.slot_timeouts, self.object_reuse, self.failures_remembered
         SigningKeys.read_if(self.checkpoints.signing_key_file)
         for key in CLAIM_MODE:
             check_claim_mode(self.configuration.get(key, "NO_CLAIM"), key)
@@ -152,6 +154,14 @@ class JobSettings:
         """Returns the minimum time between the starts of two epochs."""
         given = EPOCH_LEAST_INTERVAL.of(self.configuration)
         return _LEAST_INTERVAL if given is None else _seconds(given)
+
+    @property
+    def failures_remembered(self) -> int:
+        """Returns how many failures of the job are remembered."""
+        size = parse_integer(self.configuration.get(EXCEPTION_HISTORY, REMEMBERED), EXCEPTION_HISTORY)
+        if size < 1:
+            raise ValueError(f"{EXCEPTION_HISTORY} must be at least 1, got {size}")
+        return size
 
     @property
     def watermark_interval(self) -> int:

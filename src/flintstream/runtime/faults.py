@@ -30,6 +30,8 @@ class Fault:
     """The exception itself, if it can be pickled."""
     permanent: bool = False
     """Whether a restart cannot help, since the job would fail in the same way again."""
+    slot: int | None = None
+    """The slot that has failed, as its driver knows."""
 
     @property
     def headline(self) -> str:

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ALL_COMPLETED, FIRST_EXCEPTION, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_to_read
@@ -455,7 +455,7 @@ class SlotPool:
                 try:
                     for message in received(handle.connection):
                         handle.heard = time.monotonic()
-                        self._handle(message)
+                        self._handle(handle.slot, message)
                 except (EOFError, OSError):
                     del by_connection[handle.connection]
                     if not self._closing:
@@ -464,18 +464,18 @@ class SlotPool:
                     self._on_failure(engine_fault(error))
                     self.give_up_calls(str(error))
 
-    def _handle(self, message: Any) -> None:
+    def _handle(self, slot: int, message: Any) -> None:
         if isinstance(message, Reply):
             future = self._replies.pop(message.number, None)
             if future is not None:
                 if message.fault is not None:
-                    future.set_exception(SlotError(message.fault.summary, message.fault))
+                    future.set_exception(SlotError(message.fault.summary, replace(message.fault, slot=slot)))
                 else:
                     future.set_result(message.result)
         elif isinstance(message, DataReady):
             self._on_data()
         elif isinstance(message, SlotFailed):
-            self._on_failure(message.fault)
+            self._on_failure(replace(message.fault, slot=slot))
         else:
             self._on_message(message)
 
@@ -487,7 +487,7 @@ class SlotPool:
 
     def _lost(self, handle: SlotHandle, summary: str) -> None:
         self._lost_slots[handle.slot] = summary
-        self._on_failure(Fault(None, None, None, summary, summary))
+        self._on_failure(Fault(None, None, None, summary, summary, slot=handle.slot))
         self.give_up_calls(summary)
 
 

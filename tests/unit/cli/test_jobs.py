@@ -20,11 +20,12 @@ from click.testing import CliRunner, Result
 
 from flintstream.cli.jobs import _print_jobs
 from flintstream.cli.main import cli
-from flintstream.cli.running_jobs import Job
 from flintstream.common.job_id import JobID
 from flintstream.common.job_status import JobStatus
 from flintstream.jobmaster import registry as registry_module
-from flintstream.jobmaster.registry import JobFile, JobRegistry, registry_directories
+from flintstream.jobmaster.registry import JobRegistry
+from flintstream.jobmaster.registry_client import Job
+from flintstream.jobmaster.registry_files import JobFile, read_file, registry_directories
 from flintstream.runtime.checkpoint.metadata import CheckpointMetadata
 
 
@@ -313,8 +314,8 @@ def test_a_job_that_runs_again_under_its_id_is_listed_once(start, monkeypatch):
 
 
 def test_a_driver_that_does_not_answer_is_listed_as_such(directory, monkeypatch):
-    monkeypatch.setattr("flintstream.cli.running_jobs._STATUS_SECONDS", 0.1)
-    file = registry_module.read_file(write_file(directory))
+    monkeypatch.setattr("flintstream.jobmaster.registry_client.STATUS_SECONDS", 0.1)
+    file = read_file(write_file(directory))
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(file.socket)
         listener.listen()
@@ -322,9 +323,9 @@ def test_a_driver_that_does_not_answer_is_listed_as_such(directory, monkeypatch)
 
 
 def test_a_command_does_not_wait_for_a_driver_that_does_not_answer(directory, monkeypatch):
-    monkeypatch.setattr("flintstream.cli.running_jobs._STATUS_SECONDS", 0.1)
-    monkeypatch.setattr("flintstream.cli.running_jobs._PATIENCE_SECONDS", 0.1)
-    file = registry_module.read_file(write_file(directory))
+    monkeypatch.setattr("flintstream.jobmaster.registry_client.STATUS_SECONDS", 0.1)
+    monkeypatch.setattr("flintstream.jobmaster.registry_client.PATIENCE_SECONDS", 0.1)
+    file = read_file(write_file(directory))
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(file.socket)
         listener.listen()
@@ -334,7 +335,7 @@ def test_a_command_does_not_wait_for_a_driver_that_does_not_answer(directory, mo
 
 
 def test_a_command_waits_for_a_driver_that_answers_others(start, monkeypatch):
-    monkeypatch.setattr("flintstream.cli.running_jobs._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("flintstream.jobmaster.registry_client.PATIENCE_SECONDS", 0.05)
     master = start("slow")
     go_on = threading.Event()
     master.cancel = lambda: go_on.wait(60) and master.end(JobStatus.CANCELED)
@@ -370,7 +371,7 @@ def test_jobs_of_other_machines_and_foreign_files_are_left_alone(directory):
 
 def test_a_driver_that_ends_while_it_is_asked_is_told(directory):
     """It says that the job runs, and hangs up at the next question."""
-    file = registry_module.read_file(write_file(directory))
+    file = read_file(write_file(directory))
 
     def answer_once(listener):
         with listener.accept()[0] as connection, connection.makefile("rwb") as stream:
@@ -410,7 +411,7 @@ def test_a_path_too_long_for_a_socket_does_not_matter(tmp_path, monkeypatch):
     registry = JobRegistry()
     registry.register(FakeJobMaster("clicks"))
     [path] = (tmp_path / ("j" * 100)).iterdir()
-    listens = Path(registry_module.read_file(path).socket)
+    listens = Path(read_file(path).socket)
     assert listed()[0][1] == "clicks"
     registry.close()
     assert not listens.parent.exists() and not path.parent.exists()
@@ -436,7 +437,7 @@ def test_whoever_connects_and_asks_nothing_is_hung_up_on_and_keeps_nobody_out(st
     for _ in range(12):
         peer = socket.socket(socket.AF_UNIX)
         peer.settimeout(30.0)
-        peer.connect(registry_module.read_file(path).socket)
+        peer.connect(read_file(path).socket)
         peer.sendall(b'{"command": ')
         silent.append(peer)
     assert listed() == [[str(master.job_id), "clicks", "RUNNING"]]
@@ -454,7 +455,7 @@ def test_a_request_that_is_too_long_or_too_slow_is_not_read_to_its_end(start, di
     for text in (b"x" * (1 << 17), b"no end"):
         with socket.socket(socket.AF_UNIX) as peer:
             peer.settimeout(30.0)
-            peer.connect(registry_module.read_file(path).socket)
+            peer.connect(read_file(path).socket)
             try:
                 peer.sendall(text)
                 assert peer.recv(1) == b""

@@ -9,6 +9,7 @@ from typing import Any
 
 from flintstream.jobmaster.control import JobControl
 from flintstream.jobmaster.deliveries import Deliveries
+from flintstream.jobmaster.executions import Executions
 from flintstream.jobmaster.job_context import JobContext
 from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.settings import JobSettings
@@ -114,6 +115,7 @@ class PlayedJob:
             self.deliveries,
             progress,
             SourceFactory(None, True),
+            Executions(graph),
         )
         self.pool: Any = PlayedPool(slots)
         watchdog = Watchdog("my job", self.pool, self.coordinator, SlotTimeouts(), self.control.fail)

@@ -58,7 +58,7 @@ class PlayedAttempt:
     """An attempt that does nothing."""
 
     accumulators: ClassVar[dict[str, Any]] = {}
-    pool = SimpleNamespace(close=lambda: None)
+    pool = SimpleNamespace(close=lambda: None, handles=[])
 
     def __init__(self, context: Any, number: int, spark: Any) -> None:
         """Takes what a real one takes."""

@@ -1,0 +1,203 @@
+"""Collects what a driver reports about one of its jobs. It runs on the threads that ask, never in the path of records."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from flintstream.graph.execution_graph import ExecutionGraph
+from flintstream.graph.guarantees import guarantees
+from flintstream.graph.job_graph import JobVertex
+from flintstream.jobmaster.details import (
+    CheckpointDetails,
+    CheckpointsDetails,
+    EdgeDetails,
+    GuaranteeDetails,
+    JobDetails,
+    OperatorDetails,
+    SlotDetails,
+    SubtaskDetails,
+    VertexDetails,
+)
+from flintstream.jobmaster.executions import Execution
+from flintstream.runtime.checkpoint.settings import Retention
+
+if TYPE_CHECKING:
+    from flintstream.jobmaster.job_master import JobMaster
+
+_SECRETS = (
+    "password",
+    "secret",
+    "fs.azure.account.key",
+    "apikey",
+    "api-key",
+    "auth-params",
+    "service-key",
+    "token",
+    "basic-auth",
+    "jaas.config",
+    "http-headers",
+)
+"""Flink's list of what marks a key whose value is a secret."""
+HIDDEN = "******"
+
+
+def collect_details(master: JobMaster) -> JobDetails:
+    """Returns everything known about a job now; may be called from any thread."""
+    settings = master.settings
+    times = [(status, int(seconds * 1000)) for status, seconds in list(master.status_times)]
+    status, since = times[-1]
+    return JobDetails(
+        job_id=str(master.job_id),
+        name=settings.job_name,
+        status=status.name,
+        job_type="BATCH" if settings.batch_mode else "STREAMING",
+        start_time=times[0][1],
+        end_time=since if status.is_globally_terminal_state() else -1,
+        now=int(time.time() * 1000),
+        timestamps={status.name: entered for status, entered in times},
+        parallelism=master.parallelism,
+        restarts=master.restarts,
+        driver_pid=os.getpid(),
+        driver_host=socket.gethostname(),
+        program=program(),
+        configuration=without_secrets(settings.configuration),
+        parameters=without_secrets(settings.parameters),
+        restart_strategy=str(settings.restart_strategy()),
+        object_reuse=settings.object_reuse,
+        vertices=_vertices(master),
+        slots=_slots(master),
+        checkpoints=_checkpoints(master),
+        exceptions=master.failures.read(),
+        guarantees=_guarantees(master),
+        metrics={},
+        accumulators=_accumulators(master),
+        phase=None if status.is_globally_terminal_state() else master.progress.current_phase,
+    )
+
+
+def without_secrets(values: Mapping[str, str]) -> dict[str, str]:
+    """Returns settings whose keys do not look like those of secrets, and those that do with hidden values."""
+    return {
+        str(key): HIDDEN if any(secret in str(key).lower() for secret in _SECRETS) else str(value)
+        for key, value in values.items()
+    }
+
+
+def program() -> str:
+    """Returns the script of this process with its arguments; empty for an interactive one."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    if file is None or hasattr(sys.modules.get("builtins"), "__IPYTHON__"):
+        return ""
+    return shlex.join([os.path.abspath(file), *sys.argv[1:]])
+
+
+def vertex_key(graph: ExecutionGraph, vertex: JobVertex) -> str:
+    """Returns the id by which a vertex is known outside: that of the first operator of its chain, as in Flink."""
+    return graph.job_graph.nodes[vertex.head_id].operator_id
+
+
+# --- the parts ---
+
+
+def _vertices(master: JobMaster) -> list[VertexDetails]:
+    graph = master.context.graph
+    attempt, executions = master.context.executions.read()
+    return [_vertex(graph, vertex, attempt, executions) for vertex in graph.job_graph.vertices]
+
+
+def _vertex(
+    graph: ExecutionGraph, vertex: JobVertex, attempt: int, executions: dict[tuple[int, int], Execution]
+) -> VertexDetails:
+    job = graph.job_graph
+    return VertexDetails(
+        vertex_id=vertex_key(graph, vertex),
+        name=vertex.name,
+        parallelism=vertex.parallelism,
+        max_parallelism=vertex.max_parallelism,
+        level=graph.level(vertex.id),
+        slot_sharing_group=vertex.slot_sharing_group,
+        operators=[
+            OperatorDetails(node.operator_id, node.name, node.uid)
+            for node in (job.nodes[node_id] for node_id in vertex.node_ids)
+        ],
+        inputs=[
+            EdgeDetails(
+                vertex_key(graph, job.vertices[edge.source_vertex]), edge.partitioner.ship_strategy, edge.side_tag
+            )
+            for edge in job.in_edges(vertex.id)
+        ],
+        subtasks=[
+            SubtaskDetails(
+                index=index,
+                slot=graph.slot(vertex.id, index),
+                attempt=attempt,
+                status=executions[vertex.id, index].status,
+                timestamps=executions[vertex.id, index].timestamps,
+            )
+            for index in range(vertex.parallelism)
+        ],
+    )
+
+
+def _slots(master: JobMaster) -> list[SlotDetails]:
+    attempt = master.attempt
+    if attempt is None:
+        return []
+    epochs = master.progress.epochs
+    memory = epochs[-1].memory if epochs else []
+    return [
+        SlotDetails(handle.slot, handle.host, handle.pid, memory[handle.slot] if handle.slot < len(memory) else 0)
+        for handle in attempt.pool.handles
+    ]
+
+
+def _checkpoints(master: JobMaster) -> CheckpointsDetails:
+    coordinator = master.checkpoints
+    settings = coordinator.settings
+    history = [
+        CheckpointDetails(
+            checkpoint_id=each.checkpoint_id,
+            status="COMPLETED",
+            is_savepoint=each.savepoint,
+            trigger_timestamp=each.timestamp,
+            latest_ack_timestamp=each.timestamp + int(each.seconds * 1000),
+            end_to_end_duration=int(each.seconds * 1000),
+            checkpointed_size=each.new_bytes,
+            state_size=each.all_bytes,
+        )
+        for each in list(coordinator.statistics)
+    ]
+    return CheckpointsDetails(
+        enabled=settings.enabled,
+        interval=-1 if settings.interval is None else int(settings.interval * 1000),
+        timeout=int(settings.timeout * 1000),
+        min_pause=int(settings.min_pause * 1000),
+        max_concurrent=settings.max_concurrent,
+        tolerable_failed=settings.tolerable_failures,
+        retained_on_cancellation=settings.retention is Retention.RETAIN_ON_CANCELLATION,
+        state_backend=master.settings.state_backend,
+        storage=settings.directory,
+        incremental=settings.incremental,
+        completed=len(history),
+        history=history[::-1][:100],
+    )
+
+
+def _guarantees(master: JobMaster) -> list[GuaranteeDetails]:
+    return [
+        GuaranteeDetails(each.source, each.sink, each.delivery.value, each.reason)
+        for each in guarantees(master.context.graph.job_graph, master.checkpoints.settings.enabled)
+    ]
+
+
+def _accumulators(master: JobMaster) -> dict[str, Any]:
+    values = {} if master.attempt is None else dict(master.attempt.accumulators)
+    return {
+        name: {"type": type(value).__name__, "value": str(value.get_local_value())} for name, value in values.items()
+    }

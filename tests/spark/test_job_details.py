@@ -1,0 +1,71 @@
+"""What the driver of a running job reports over its socket."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from tests.waiting import wait_until
+
+from flintstream.common import Configuration, Types, WatermarkStrategy
+from flintstream.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from flintstream.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
+from flintstream.datastream.state import ValueStateDescriptor
+from flintstream.jobmaster.details import JobDetails
+from flintstream.jobmaster.registry_client import Job, find_jobs
+
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, number, ctx):
+        self.count.update((self.count.value() or 0) + 1)
+
+
+@pytest.fixture(scope="module")
+def job(spark, tmp_path_factory):
+    """A job that counts numbers, with checkpoints in a directory."""
+    configuration = Configuration()
+    configuration.set_string("execution.checkpointing.dir", tmp_path_factory.mktemp("checkpoints").as_uri())
+    configuration.set_string("my.password", "not to be told")
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(2)
+    env.enable_checkpointing(300)
+    numbers = DataGeneratorSource(lambda index: index, None, RateLimiterStrategy.per_second(200), Types.LONG())
+    stream = env.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+    stream.key_by(lambda n: n % 4).process(Count()).name("count").uid("count")
+    client = env.execute_async("counted numbers")
+    yield client
+    client.cancel().result()
+
+
+@pytest.fixture
+def found(job) -> Job:
+    (mine,) = [each for each in find_jobs() if each.file.job_id == str(job.get_job_id())]
+    return mine
+
+
+def details_when(found: Job, condition) -> JobDetails:
+    return wait_until(lambda: condition(told := found.details(seconds=60)) and told)
+
+
+def test_a_running_job_is_reported_whole(found):
+    told = details_when(found, lambda told: told.status == "RUNNING" and told.checkpoints.completed > 1)
+    assert (told.name, told.job_type, told.parallelism) == ("counted numbers", "STREAMING", 2)
+    assert told.configuration["my.password"] == "******"
+    first, second = told.vertices
+    assert [each.ship_strategy for each in second.inputs] == ["HASH"] and second.inputs[0].source == first.vertex_id
+    assert [each.uid for each in first.operators] == ["numbers"]
+    for vertex in told.vertices:
+        assert [(each.status, each.slot, each.attempt) for each in vertex.subtasks] == [
+            ("RUNNING", n, 0) for n in (0, 1)
+        ]
+        for subtask in vertex.subtasks:
+            order = [subtask.timestamps[state] for state in ("CREATED", "DEPLOYING", "INITIALIZING", "RUNNING")]
+            assert order == sorted(order)
+    assert {slot.slot for slot in told.slots} == {0, 1}
+    assert all(slot.pid != os.getpid() and slot.memory > 1_000_000 for slot in told.slots)
+    assert told.checkpoints.enabled and told.checkpoints.interval == 300
+    newest = told.checkpoints.history[0]
+    assert newest.checkpoint_id > told.checkpoints.history[-1].checkpoint_id
