@@ -74,7 +74,9 @@ class EpochLoop:
 
     def close(self) -> None:
         """Closes all operators, and fetches their last results."""
-        self._take_results(self._slots.call_all(Close()))
+        reports = self._slots.call_all(Close())
+        self._take_results(reports)
+        self._job.statistics.close(reports)
         self._job.deliveries.deliver_up_to(self.number)
 
     def _next_due(self) -> float | None:
@@ -86,6 +88,7 @@ class EpochLoop:
         """Runs an epoch; returns whether it was the last one."""
         self._started = time.monotonic()
         self._job.progress.begin_epoch()
+        self._job.statistics.begin_epoch()
         self.number += 1
         with self._slots.waiting(f"epoch {self.number}"):
             reports = self._process()
@@ -144,6 +147,13 @@ class EpochLoop:
         self._job.executions.epoch_done(vertices)
         self._sizer.observe(seconds, max(sum(report.busy.values()) for report in reports), most)
         self._job.progress.epoch(self.number, seconds, read, vertices, reports)
+        self._job.statistics.epoch(seconds, reports, self._with_more())
+
+    def _with_more(self) -> list[int]:
+        """Returns the sources that the driver knows to have more to read now."""
+        now = time.monotonic()
+        dues = ((source.vertex_id, source.next_due()) for source in self._sources.values())
+        return [vertex_id for vertex_id, due in dues if due is not None and due <= now]
 
     def _take_results(self, reports: list[EpochReport]) -> None:
         """Fetches the results of sinks for the driver."""

@@ -11,6 +11,7 @@ from flintstream.jobmaster.executions import Executions
 from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.source_factory import SourceFactory
+from flintstream.jobmaster.statistics import JobStatistics
 from flintstream.runtime.checkpoint.coordinator import CheckpointCoordinator
 from flintstream.runtime.deployment import JobDeployment
 
@@ -29,6 +30,7 @@ class JobContext:
     progress: Progress
     source_factory: SourceFactory
     executions: Executions
+    statistics: JobStatistics
 
     def check_lease(self) -> None:
         """Verifies, right before a commit, that this driver still owns the job."""

@@ -33,6 +33,7 @@ from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.results import Collector
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.source_factory import SourceFactory
+from flintstream.jobmaster.statistics import JobStatistics
 from flintstream.runtime.checkpoint.coordinator import CheckpointCoordinator, CheckpointFailedError, OperatorInfo
 from flintstream.runtime.checkpoint.metadata import CheckpointMetadata
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
@@ -82,10 +83,12 @@ class JobMaster:
         self.checkpoints.check_storage()
         self._deliveries = Deliveries(self.progress, settings.checkpoints.enabled, lambda: self._control.cancelled)
         self._source_factory = SourceFactory(self._source_directory(), settings.checkpoints.enabled)
+        deployment = JobDeployment.of(graph)
+        self.statistics = JobStatistics(graph, deployment, self._state_size)
         self.context = JobContext(
             str(self.job_id),
             graph,
-            JobDeployment.of(graph),
+            deployment,
             settings,
             self._control,
             self.checkpoints,
@@ -93,6 +96,7 @@ class JobMaster:
             self.progress,
             self._source_factory,
             Executions(graph),
+            self.statistics,
         )
         self.failures = FailureHistory(graph, settings.failures_remembered)
         self.attempt: JobAttempt | None = None
@@ -175,6 +179,11 @@ class JobMaster:
     def parallelism(self) -> int:
         """Returns the greatest parallelism of the operators."""
         return max(vertex.parallelism for vertex in self._graph.job_graph.vertices)
+
+    def _state_size(self) -> int:
+        """Returns the bytes that a restore from the last checkpoint reads; 0 before the first."""
+        taken = self.checkpoints.statistics
+        return taken[-1].all_bytes if taken else 0
 
     def _end(self) -> str:
         return f"the job is {self.status.name}" + ("" if self.failure is None else f": {self.failure}")
@@ -272,6 +281,7 @@ class JobMaster:
         restored = self._claim_and_read()
         attempt = self.attempt = JobAttempt(self.context, self.restarts, self._spark)
         self.progress.begin_attempt()
+        self.statistics.begin_attempt()
         attempt.start(restored)
         self.context.executions.enter(RUNNING)
         self._set_status(JobStatus.RUNNING)
@@ -287,6 +297,7 @@ class JobMaster:
         attempt.finish()
         attempt.release(finished=True)
         self.context.executions.enter(FINISHED)
+        self.statistics.end_attempt()
         self.checkpoints.end_attempt()
 
     def _release(self, status: JobStatus) -> None:
@@ -297,6 +308,7 @@ class JobMaster:
         if self.attempt is not None:
             self.attempt.release(finished=False)
         self.context.executions.enter(CANCELED)
+        self.statistics.end_attempt()
         for outcome in self.checkpoints.end_attempt():
             # A checkpoint that has completed in the meantime: the next attempt restores it.
             if outcome.completed and outcome.pending.savepoint is None:

@@ -6,9 +6,9 @@ import time
 from abc import ABC
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["Counter", "Distribution", "Gauge", "Meter", "Metric", "MetricGroup"]
+__all__ = ["Counter", "Distribution", "Gauge", "Meter", "Metric", "MetricGroup", "MetricValue"]
 
 _METER_BUCKETS = 12
 
@@ -154,6 +154,19 @@ class Distribution(Metric):
         return {"count": self._count, "sum": self._sum, "min": self._min, "max": self._max, "mean": mean}
 
 
+class MetricValue(NamedTuple):
+    """A metric and its value at some time, as plain data."""
+
+    name: str
+    """With the names of its groups: `shop.berlin.orders`."""
+    kind: str
+    """`counter`, `gauge`, `meter` or `distribution`."""
+    value: Any
+    """A number, a text or None; `count` and `rate` of a meter; the statistics of a distribution."""
+    variables: dict[str, str]
+    """The variables of its groups: `{"shop": "berlin"}`."""
+
+
 M = TypeVar("M", bound=Metric)
 
 
@@ -185,6 +198,10 @@ class MetricGroup:
     def counter(self, name: str) -> Counter:
         """Returns the counter of that name."""
         return self._get(name, Counter, Counter)
+
+    def __contains__(self, name: str) -> bool:
+        """Returns whether this group has a metric of that name."""
+        return name in self._metrics
 
     def count_of(self, name: str) -> int:
         """Returns the value of a counter of this group; 0 if there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flintstream.runtime.batch import Batch
+from flintstream.runtime.batch import MIN_WATERMARK, Batch
 from flintstream.runtime.detach import all_plain, detached
 from flintstream.runtime.faults import user_fault
 
@@ -41,6 +41,8 @@ class Output:
         """All receivers, of the main output and of the side outputs."""
         self.records = 0
         """The number of records emitted to the main output."""
+        self.watermark = MIN_WATERMARK
+        """The last watermark emitted."""
 
     def add_receiver(
         self,
@@ -62,6 +64,11 @@ class Output:
         """Returns the number of records emitted to the main output, or to a side output with receivers."""
         return self.records if side_tag is None else self._sides[side_tag][0].records
 
+    @property
+    def records_to_all(self) -> int:
+        """Returns the number of records emitted to the main output and to side outputs with receivers."""
+        return self.records + sum(side.records for side, _ in self._sides.values())
+
     def emit(self, batch: Batch) -> None:
         """Emits records, unless the batch is empty."""
         if batch.values:
@@ -77,6 +84,7 @@ class Output:
 
     def emit_watermark(self, timestamp: int) -> None:
         """Emits a watermark to every receiver."""
+        self.watermark = timestamp
         for receiver in self.receivers:
             receiver.process_watermark(timestamp)
 

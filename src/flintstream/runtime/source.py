@@ -274,6 +274,17 @@ class _SplitsInTurn(SourceReader):
             reader.close()
 
 
+class SourceTiming(NamedTuple):
+    """How old the records of a source are in one subtask, in milliseconds."""
+
+    emitted: int
+    """When it last emitted records."""
+    fetch_lag: int | None = None
+    """The age of the last record when it was fetched, by the source's own timestamp; None without."""
+    emit_lag: int | None = None
+    """The age of the last record when it was emitted, by its event time; None without."""
+
+
 class AlignedProgress(NamedTuple):
     """The progress of an aligned source in one subtask."""
 

@@ -15,6 +15,7 @@ from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.slot_calls import SlotCalls
 from flintstream.jobmaster.source_factory import SourceFactory
+from flintstream.jobmaster.statistics import JobStatistics
 from flintstream.jobmaster.watchdog import Watchdog
 from flintstream.runtime.checkpoint.uploads import SnapshotDone
 from flintstream.runtime.deployment import JobDeployment
@@ -105,10 +106,11 @@ class PlayedJob:
         progress = Progress("my job", False)
         self.deliveries = Deliveries(progress, True, lambda: self.control.cancelled)
         graph = graph or execution_graph(sink(source()))
+        deployment = JobDeployment.of(graph)
         self.context = JobContext(
             "f" * 32,
             graph,
-            JobDeployment.of(graph),
+            deployment,
             JobSettings("my job"),
             self.control,
             self.coordinator,
@@ -116,6 +118,7 @@ class PlayedJob:
             progress,
             SourceFactory(None, True),
             Executions(graph),
+            JobStatistics(graph, deployment),
         )
         self.pool: Any = PlayedPool(slots)
         watchdog = Watchdog("my job", self.pool, self.coordinator, SlotTimeouts(), self.control.fail)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from flintstream.common.time import earliest
 from flintstream.common.types import make_rows
-from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, Batch
+from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.faults import user_fault
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.pace import Pace
-from flintstream.runtime.source import AlignedProgress, SourceError, Split, SplitRecords, SplitSource
+from flintstream.runtime.source import AlignedProgress, SourceError, SourceTiming, Split, SplitRecords, SplitSource
 from flintstream.runtime.time.generators import TimestampsAndWatermarks
 from flintstream.runtime.time.valve import CombinedWatermark
 
@@ -38,6 +38,12 @@ class SourceHead(Operator):
     """Whether records have the declared type already, and need no conversion."""
     deadline = float("inf")
     """When (by `time.monotonic`) reading should end in this epoch, however few records were read."""
+    held_back = False
+    """Whether the source had more records than the last epoch took: its limit or deadline was reached, or splits wait
+    for others.
+    """
+    timing: SourceTiming | None = None
+    """How old the records last emitted were; None before the first."""
 
     def read_epoch(self, limit: int) -> None:
         """Reads and emits at most `limit` records."""
@@ -71,6 +77,12 @@ class SourceHead(Operator):
         """Returns the position of each unfinished split."""
         return {}
 
+    def note_emitted(self, timestamp: int | None, fetch_lag: int | None = None) -> None:
+        """Notes that records were emitted, the last of them with that timestamp, if any."""
+        now = self.context.services.clock()
+        timed = timestamp is not None and timestamp != NO_TIMESTAMP
+        self.timing = SourceTiming(now, fetch_lag, now - timestamp if timed and timestamp is not None else None)
+
     def has_data(self) -> bool:
         """Returns whether an epoch would find records now."""
         return False
@@ -92,6 +104,8 @@ class SplitWatermarks:
         self._output = operator.output
         self._combined = CombinedWatermark()
         self._idle = False
+        self.last_timestamp: int | None = None
+        """The event time of the last record emitted."""
 
     def add(self, split: Hashable) -> None:
         """Adds a split, which holds the watermark back until it has one."""
@@ -118,6 +132,8 @@ class SplitWatermarks:
             if not timing.idle:
                 self._tell(split, False)
             self._output.emit(part)
+            if part.timestamps:
+                self.last_timestamp = part.timestamps[-1]
             self.advance(split, timing, watermark)
 
     def round_off(self, split: Hashable, timing: TimestampsAndWatermarks) -> None:
@@ -200,6 +216,8 @@ class SparkSourceOperator(SourceHead):
             self.output.emit(rows)
         else:
             self._splits.emit(split, timing, rows)
+        if rows.values:
+            self.note_emitted(self._splits.last_timestamp)
 
     def end_epoch(self) -> None:
         for split, timing in self._times.items():
@@ -261,7 +279,7 @@ class SourceOperator(SourceHead):
         self._aligned_to: int | None = None
         self._began_at: int | None = None
         self._finished_watermark = MIN_WATERMARK
-        self._without_splits_since = self.context.services.clock()
+        self._without_splits_since = self._fetched = self.context.services.clock()
         with self._blame():
             self._reader = self._source.create_source_reader(self.context.runtime_context)
 
@@ -306,12 +324,14 @@ class SourceOperator(SourceHead):
 
     def read_epoch(self, limit: int) -> None:
         looked: set[str] = set()
+        drained = False
         while limit > 0 and (self._ahead or self._may_read()):
             self._pace.begin()
             blocks = self._next_blocks(min(self._pace.size, limit))
             if not blocks:
                 # Nothing anywhere: all splits that may be read were polled.
                 looked.update(split.split_id for split in self._ready())
+                drained = True
                 break
             read = sum(self._take(block, looked) for block in blocks)
             self._pace.end(read)
@@ -322,6 +342,9 @@ class SourceOperator(SourceHead):
             # Only a split that was polled and had nothing can be idle, not one that waits or was not polled.
             if split.time is not None:
                 (split.time.look if split_id in looked else split.time.stay_active)()
+        self.held_back = not drained and not self.exhausted and bool(self._open)
+        if drained and self.alignment is not None:
+            self.held_back = any(self._must_wait(split) for split in self._open.values())
 
     def _next_blocks(self, limit: int) -> Sequence[SplitRecords]:
         """Returns the prefetched records, or else polls; empty if no split has records or has ended."""
@@ -329,6 +352,7 @@ class SourceOperator(SourceHead):
             blocks, self._ahead = self._ahead, []
             return blocks
         blocks = list(self._reader.poll(limit))
+        self._fetched = self.context.services.clock()
         return blocks if any(block.values or block.finished for block in blocks) else []
 
     def _take(self, block: SplitRecords, looked: set[str]) -> int:
@@ -344,6 +368,11 @@ class SourceOperator(SourceHead):
             before = split.watermark
             self._emit(split, Batch(block.values, block.timestamps))
             split.stride = (split.watermark - before) / count
+            own = None if block.timestamps is None else block.timestamps[-1]
+            self.note_emitted(
+                own if split.time is None else self._splits.last_timestamp,
+                None if own is None or own == NO_TIMESTAMP else self._fetched - own,
+            )
         else:
             looked.add(block.split_id)
         if block.finished:

@@ -92,14 +92,17 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
 
     def read_epoch(self, limit: int) -> None:
         ended = self._ended.is_set()
+        drained = False
         while limit > 0:
             self._pace.begin()
             elements = self._source_context.take(min(limit, self._pace.size))
             self._emit_all(elements)
             self._pace.end(len(elements))
             limit -= len(elements)
-            if not elements or time.monotonic() >= self.deadline:
+            drained = not elements
+            if drained or time.monotonic() >= self.deadline:
                 break
+        self.held_back = not drained and not self._source_context.empty
         if ended and isinstance(self._error, UserCodeError) and self._source_context.empty:
             raise self._error
 
@@ -125,6 +128,7 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
             self._tell_idleness(False)
             timed = any(timestamp != NO_TIMESTAMP for timestamp in timestamps)
             self.output.emit(Batch(values, timestamps if timed else None))
+            self.note_emitted(timestamps[-1])
 
     def _tell_idleness(self, idle: bool) -> None:
         if idle != self._idle:

@@ -9,7 +9,9 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from flintstream.runtime.source import AlignedProgress
+from flintstream.metrics import MetricValue
+from flintstream.runtime.batch import MIN_WATERMARK
+from flintstream.runtime.source import AlignedProgress, SourceTiming
 
 INPUT = b"I"
 """Task to slot: a block for a subtask of this level, after ROW_HEADER."""
@@ -115,13 +117,27 @@ class SourceWork:
     """Whether the source ends now, as if it were exhausted."""
 
 
+class OperatorReport(NamedTuple):
+    """An operator of a subtask; counts are from the start of the attempt."""
+
+    operator_id: str
+    records_in: int
+    records_out: int
+    """Records emitted, to the main output and to side outputs with receivers."""
+    input_watermark: int
+    output_watermark: int
+    late_records: int | None = None
+    """Late records dropped; None if the operator never drops any."""
+
+
 @dataclass(frozen=True)
 class VertexReport:
-    """The report of a subtask after an epoch."""
+    """The report of a subtask after an epoch; counts and seconds are from the start of the attempt."""
 
     vertex_id: int
     subtask: int
     records_in: int
+    """Records received or, for a source, read."""
     records_out: int
     finished: bool
     records_left: int = 0
@@ -129,6 +145,21 @@ class VertexReport:
     positions: dict[str, Any] = field(default_factory=dict)
     progress: AlignedProgress | None = None
     """The progress of an aligned source."""
+    bytes_in: int = 0
+    """Bytes of blocks received from other tasks, or from Spark."""
+    bytes_out: int = 0
+    busy: float = 0.0
+    """Seconds in the operators of the task."""
+    blocked: float = 0.0
+    """Seconds in which a block could not be handed on."""
+    held_back: bool = False
+    """Whether a source had more records than the epoch took."""
+    input_watermark: int = MIN_WATERMARK
+    operators: tuple[OperatorReport, ...] = ()
+    timing: SourceTiming | None = None
+    """Of a source: how old its records are."""
+    metrics: dict[str, list[MetricValue]] | None = None
+    """The metrics that functions have registered, by operator id; None if they were not collected this time."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ runs several in one. A slot is used by a single thread.
 from __future__ import annotations
 
 import pickle
-import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +23,7 @@ from flintstream.runtime.services import SlotServices
 from flintstream.runtime.slot.fence import Fence
 from flintstream.runtime.slot.garbage import resident_bytes
 from flintstream.runtime.slot.messages import DataReady, SlotFailed
-from flintstream.runtime.slot.protocol import EpochReport, Hello, SourceWork, VertexReport
+from flintstream.runtime.slot.protocol import EpochReport, Hello, SourceWork
 from flintstream.runtime.slot.task import Task
 from flintstream.runtime.slot.transport import Inlet, Outlet
 
@@ -105,7 +104,7 @@ class Slot:
         }
         return EpochReport(
             levels=frozenset(self._completed),
-            vertices=[self._report(task) for task in self.tasks],
+            vertices=[task.report() for task in self.tasks],
             spools=spools,
             first_pages=self._first_pages(spools),
             accumulators=accumulators,
@@ -163,20 +162,6 @@ class Slot:
 
     # --- reports ---
 
-    def _report(self, task: Task) -> VertexReport:
-        head = task.head
-        source = head if isinstance(head, SourceHead) else None
-        return VertexReport(
-            vertex_id=task.vertex.vertex_id,
-            subtask=task.subtask,
-            records_in=task.records_in if source is None else source.output.records,
-            records_out=task.records_out,
-            finished=task.finished,
-            records_left=task.records_left,
-            positions={} if source is None else source.positions,
-            progress=None if source is None else source.progress(),
-        )
-
     def _first_pages(self, spools: dict[str, int]) -> dict[str, bytes]:
         """Returns the first page of each spool, unless it is large; clears spools with a single page."""
         found = {}
@@ -224,7 +209,6 @@ class LevelInlet:
     """Feeds the tasks of one level in one epoch."""
 
     def __init__(self, slot: Slot, level: int, outlet: Outlet) -> None:
-        started = time.perf_counter()
         self._slot = slot
         self._level = level
         self._tasks = {task.vertex.vertex_id: task for task in slot.tasks if task.vertex.level == level}
@@ -233,18 +217,21 @@ class LevelInlet:
             for vertex_id, task in self._tasks.items()
         }
         """The channels without a mark, by vertex; without vertices that have ended the epoch."""
+        self._busy = 0.0
         for task in self._tasks.values():
             task.outlet = outlet
             if work := slot.source_work(task):
+                task.start_work()
                 # Before any block: an assigned split holds the watermark back even if its records arrive last.
                 task.assign_splits(work)
-        self._busy = time.perf_counter() - started
+                self._busy += task.stop_work()
 
     def receive(self, vertex: int, input_index: int, channel: int, block: bytes | memoryview) -> None:
         """Passes a block to a task of this level."""
-        started = time.perf_counter()
-        self._tasks[vertex].receive(input_index, channel, block)
-        self._busy += time.perf_counter() - started
+        task = self._tasks[vertex]
+        task.start_work()
+        task.receive(input_index, channel, block)
+        self._busy += task.stop_work()
 
     def mark(self, vertex: int, channel: int) -> None:
         """Marks a channel as done with the epoch; with its last channel, a task ends the epoch."""
@@ -262,14 +249,14 @@ class LevelInlet:
         self._slot.level_done(self._level, self._busy)
 
     def _end_epoch(self, vertex: int) -> None:
-        started = time.perf_counter()
         del self._unmarked[vertex]
         task = self._tasks[vertex]
+        task.start_work()
         if work := self._slot.source_work(task):
             task.read_source(work)
         task.end_epoch()
         task.outlet = _nowhere
-        self._busy += time.perf_counter() - started
+        self._busy += task.stop_work()
 
 
 def _nowhere(*row: Any) -> None:

@@ -25,7 +25,7 @@ from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.output import Output
 from flintstream.runtime.services import SlotServices
 from flintstream.runtime.slot.key_grouping import KeyGrouping
-from flintstream.runtime.slot.protocol import SourceWork
+from flintstream.runtime.slot.protocol import OperatorReport, SourceWork, VertexReport
 from flintstream.runtime.slot.transport import Outlet
 from flintstream.runtime.slot.writers import Writer, make_writer
 from flintstream.runtime.state.backend import KeyedStateBackend
@@ -46,6 +46,12 @@ class Task:
         self.subtask = subtask
         self.finished = False
         self.records_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self._working = 0.0
+        """Seconds spent in this task, including those blocked."""
+        self._working_since: float | None = None
+        self._blocked = 0.0
         self.accumulators: dict[str, Accumulator[Any, Any]] = {}
         self._job = job
         self._services = services
@@ -154,7 +160,10 @@ class Task:
         def send(target: int, data: bytes) -> None:
             number = sequence[target]
             sequence[target] = number + 1
+            self.bytes_out += len(data)
+            started = time.perf_counter()
             self.outlet(edge.target_slots[target], edge.target_vertex, edge.input_index, channel, number, data)
+            self._blocked += time.perf_counter() - started
 
         return send
 
@@ -173,6 +182,7 @@ class Task:
 
     def receive(self, input_index: int, channel: int, data: bytes | memoryview) -> None:
         """Receives a block from a channel, or a fragment of one."""
+        self.bytes_in += len(data)
         block = self._assembler.add(channel, data)
         if block is None:
             return
@@ -279,10 +289,74 @@ class Task:
 
     # --- for the slot ---
 
+    def start_work(self) -> None:
+        """Starts to measure the time spent in this task."""
+        self._working_since = time.perf_counter()
+
+    def stop_work(self) -> float:
+        """Stops to measure; returns the seconds since `start_work`."""
+        assert self._working_since is not None
+        seconds = time.perf_counter() - self._working_since
+        self._working_since = None
+        self._working += seconds
+        return seconds
+
+    def report(self) -> VertexReport:
+        """Returns the report of this subtask; other threads may ask for it too."""
+        source = self.head if isinstance(self.head, SourceHead) else None
+        since = self._working_since
+        blocked = self._blocked
+        working = self._working + (0.0 if since is None else time.perf_counter() - since)
+        return VertexReport(
+            vertex_id=self.vertex.vertex_id,
+            subtask=self.subtask,
+            records_in=self.records_in if source is None else source.output.records,
+            records_out=self.records_out,
+            finished=self.finished,
+            records_left=self.records_left,
+            positions={} if source is None else source.positions,
+            progress=None if source is None else source.progress(),
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+            busy=max(0.0, working - blocked),
+            blocked=blocked,
+            held_back=source is not None and source.held_back and not self.finished,
+            input_watermark=self._watermarks.watermark,
+            operators=self._operator_reports(),
+            timing=None if source is None else source.timing,
+        )
+
+    def _operator_reports(self) -> tuple[OperatorReport, ...]:
+        head = self.vertex.operators[0]
+        is_source = isinstance(self.head, SourceHead)
+        # Of a source, what it has read, and no watermark but its own.
+        received = {
+            head.node_id: (
+                self._outputs[head.node_id].records if is_source else self.records_in,
+                self._outputs[head.node_id].watermark if is_source else self._watermarks.watermark,
+            )
+        }
+        reports = []
+        for deployed in self.vertex.operators:
+            output, late = self._outputs[deployed.node_id], self.metrics[deployed.node_id]
+            for node_id, side_tag in deployed.chained:
+                received[node_id] = (output.records_to(side_tag), output.watermark)
+            reports.append(
+                OperatorReport(
+                    deployed.operator_id,
+                    received[deployed.node_id][0],
+                    output.records_to_all,
+                    received[deployed.node_id][1],
+                    output.watermark,
+                    late.count_of(LATE_RECORDS) if LATE_RECORDS in late else None,
+                )
+            )
+        return tuple(reports)
+
     @property
     def records_out(self) -> int:
         """Returns the number of records emitted to other tasks."""
-        return sum(self._outputs[edge.node_id].records for edge in self.vertex.out_edges)
+        return sum(self._outputs[edge.node_id].records_to(edge.side_tag) for edge in self.vertex.out_edges)
 
     @property
     def records_left(self) -> int:

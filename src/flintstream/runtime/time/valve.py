@@ -136,6 +136,11 @@ class InputWatermarks:
         self.idle = False
         """Whether all inputs are idle."""
 
+    @property
+    def watermark(self) -> int:
+        """Returns the task's watermark."""
+        return MAX_WATERMARK if self._ended and self._ended == len(self._valves) else self._combined.watermark
+
     def advance(self, input_index: int, channel: int, timestamp: int) -> int | None:
         """Sets the watermark of a channel; returns the task's watermark if it advanced."""
         if timestamp == MAX_WATERMARK:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import queue
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from flintstream.datastream.state import ValueStateDescriptor
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.job_graph import build_job_graph
 from flintstream.jobmaster.sources import SplitCoordinator
-from flintstream.runtime.batch import Batch
+from flintstream.runtime.batch import MAX_WATERMARK, Batch
 from flintstream.runtime.block import decode_block, encode_block
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget
 from flintstream.runtime.checkpoint.uploads import SnapshotDone
@@ -270,3 +271,53 @@ class TestDataReady:
         slot.enter(Hello(JOB, 0, 1, 0, 0), lambda *sent: None).mark_all()
         assert told.get(timeout=60) == DataReady(0)
         slot.close()
+
+
+class TestMetrics:
+    """What a slot counts for the metrics of its tasks."""
+
+    def test_records_bytes_and_times_of_a_task(self, hosted):
+        hosted.begin(splits=hosted.splits(), complete=True)
+        slow = hosted.slot.enter(Hello(JOB, 0, 1, 0, 0), lambda *block: time.sleep(0.02))
+        slow.mark_all()
+        inlet = hosted.enter(1)
+        block = keyed_block(2, 4)
+        inlet.receive(1, 0, 0, block)
+        inlet.mark_all()
+        source, counter = hosted.slot.end_epoch().vertices
+        assert source.bytes_in == 0 and source.bytes_out > 0
+        assert (counter.records_in, counter.bytes_in, counter.bytes_out) == (2, len(block), 0)
+        assert source.blocked >= 0.04, "two blocks could not be handed on for 0.02 s each"
+        assert counter.blocked == 0 and counter.busy > 0
+        assert source.busy + source.blocked == pytest.approx(
+            sum(hosted.slot.end_epoch().busy.values()) - counter.busy, rel=1e-6
+        )
+
+    def test_operators_count_what_they_take_and_give(self):
+        hosted = Hosted(program=lambda stream: stream.filter(lambda value: value > 2).map(lambda value: -value))
+        hosted.begin(splits={0: hosted.splits()[1]}, complete=True)
+        hosted.enter(0).mark_all()
+        (task,) = hosted.slot.end_epoch().vertices
+        counts = [(operator.records_in, operator.records_out) for operator in task.operators]
+        assert counts == [(3, 3), (3, 3), (3, 3), (3, 0)], "source, filter, map and sink, of 4, 5 and 6"
+        assert [operator.input_watermark for operator in task.operators] == [MAX_WATERMARK] * 4
+        assert [operator.late_records for operator in task.operators] == [None] * 4
+        hosted.slot.release(list(hosted.slot.close().spools))
+
+    def test_a_source_that_must_stop_is_held_back(self, hosted):
+        hosted.begin(splits=hosted.splits(), limit=2)
+        hosted.enter(0).mark_all()
+        assert hosted.slot.end_epoch().vertices[0].held_back, "its limit was reached"
+        hosted.begin(2, limit=2)
+        hosted.enter(0, 2).mark_all()
+        assert not hosted.slot.end_epoch().vertices[0].held_back, "there is no more"
+
+    def test_another_thread_sees_the_time_so_far(self, hosted):
+        hosted.begin()
+        (task,) = [task for task in hosted.slot.tasks if task.vertex.vertex_id == 1]
+        task.start_work()
+        first = task.report().busy
+        time.sleep(0.01)
+        assert task.report().busy >= first + 0.01
+        seconds = task.stop_work()
+        assert task.report().busy == seconds
