@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
 from tests.waiting import wait_until
 
-from flintstream.common import Configuration, Types, WatermarkStrategy
+from flintstream.common import Configuration, JobStatus, Types, WatermarkStrategy
 from flintstream.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from flintstream.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from flintstream.datastream.state import ValueStateDescriptor
-from flintstream.jobmaster.details import JobDetails
-from flintstream.jobmaster.registry_client import Job, find_jobs
+from flintstream.jobmaster.details import JobDetails, from_json
+from flintstream.jobmaster.registry_client import Job, ask, find_jobs
 
 
 class Count(KeyedProcessFunction):
@@ -69,3 +70,23 @@ def test_a_running_job_is_reported_whole(found):
     assert told.checkpoints.enabled and told.checkpoints.interval == 300
     newest = told.checkpoints.history[0]
     assert newest.checkpoint_id > told.checkpoints.history[-1].checkpoint_id
+
+
+def test_a_checkpoint_is_taken_on_request(found):
+    told = details_when(found, lambda told: told.status == "RUNNING")
+    number = ask(found.file, "checkpoint", 120)
+    assert number > max((each.checkpoint_id for each in told.checkpoints.history), default=0)
+    after = found.details(60)
+    assert {each.checkpoint_id: each.status for each in after.checkpoints.history}[number] == "COMPLETED"
+
+
+def test_a_job_is_cancelled_without_waiting_and_archived(found, job, tmp_path, monkeypatch):
+    """The last test of the job."""
+    monkeypatch.setenv("FLINT_ARCHIVE_DIR", str(tmp_path))
+    assert ask(found.file, "cancel", 60, wait=False) is None
+    wait_until(lambda: job.get_job_status().result() is JobStatus.CANCELED)
+    (path,) = wait_until(lambda: list(tmp_path.glob("*.json")))
+    told = from_json(JobDetails, json.loads(path.read_text()))
+    assert (told.job_id, told.status, told.exceptions) == (found.file.job_id, "CANCELED", [])
+    assert {each.status for vertex in told.vertices for each in vertex.subtasks} == {"CANCELED"}
+    assert told.timestamps["CANCELLING"] <= told.end_time == told.timestamps["CANCELED"]

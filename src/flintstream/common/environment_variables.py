@@ -10,6 +10,8 @@ CONF_OVERRIDES = "FLINT_CONF_OVERRIDES"
 """Settings of the command line for the program it runs, as JSON."""
 PLAN_ONLY = "FLINT_PLAN_ONLY"
 """Whether a program only shows its plan (1), and runs no job."""
+ARCHIVE_DIRECTORY = "FLINT_ARCHIVE_DIR"
+"""Where a driver leaves the last details of its jobs, for the job server that started it."""
 SPARK_MASTERS = ("FLINT_SPARK_MASTER", "SPARK_MASTER", "MASTER")
 """The Spark master if the configuration sets none; the first variable that is set counts."""
 

@@ -87,7 +87,12 @@ NETWORK_ENCRYPTION = FlintOption(
     "whether all that goes between the machines of a job is encrypted, see "
     "[deployment](deployment.md#who-may-connect-and-what-is-encrypted)",
 )
-JOB_ID = FlintOption("flint.job-id", _job_id, "a new one", "the id of the job: 32 hexadecimal digits")
+JOB_ID = FlintOption(
+    "flint.job-id",
+    _job_id,
+    "a new one",
+    "the id of the job: 32 hexadecimal digits; the first job of a program takes it, later ones get new ids",
+)
 SLOT_CALL_TIMEOUT = FlintOption(
     "flint.slot.call-timeout",
     _positive_duration,

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any
 
 from flintstream.common.pickling import dumps
-from flintstream.jobmaster.control import JobCancelled, JobStopped, SavepointRequest, StopUndecided, failed
+from flintstream.jobmaster.control import (
+    CheckpointRequest,
+    JobCancelled,
+    JobStopped,
+    Request,
+    SavepointRequest,
+    StopUndecided,
+    failed,
+)
 from flintstream.jobmaster.epoch_loop import EpochLoop
 from flintstream.jobmaster.job_context import JobContext
 from flintstream.jobmaster.slot_calls import CallFailed, SlotCalls
@@ -49,7 +58,9 @@ class CheckpointDriver:
         for outcome in self._coordinator.outcomes():
             self._take_outcome(outcome)
         request = self._job.control.next_request()
-        if request is not None:
+        if isinstance(request, CheckpointRequest):
+            self._take_checkpoint(request)
+        elif request is not None:
             self._take_savepoint(request)
         elif self._coordinator.is_due(self._epochs.number):
             self._begin()
@@ -92,6 +103,19 @@ class CheckpointDriver:
             # The state of a slot could not be taken: the checkpoint fails, but not yet the job.
             self._coordinator.decline(SnapshotFailed(-1, pending.checkpoint_id, error.fault))
         return pending
+
+    def _take_checkpoint(self, request: CheckpointRequest) -> None:
+        """Takes a checkpoint that somebody waits for, once no more than allowed are in progress."""
+        if not self._coordinator.may_begin():
+            self._job.control.put_back(request)
+            return
+        request.begun.set()
+        try:
+            pending = self._begin()
+        except BaseException as error:
+            request.result.set_exception(error)
+            raise
+        pending.result.add_done_callback(lambda done: _copy(done, request, pending.checkpoint_id))
 
     def _take_outcome(self, outcome: Outcome) -> None:
         pending = outcome.pending
@@ -159,9 +183,11 @@ class CheckpointDriver:
             raise StopUndecided(stopped, error) from error
 
 
-def _copy(done: Any, request: SavepointRequest) -> None:
+def _copy(done: Future[str], request: Request, checkpoint_id: int | None = None) -> None:
+    """Completes a request with the directory of its savepoint, or the number of its checkpoint."""
     error = done.exception()
     if error is None:
-        request.result.set_result(done.result())
+        result: Future[Any] = request.result
+        result.set_result(done.result() if checkpoint_id is None else checkpoint_id)
     else:
         request.result.set_exception(error)

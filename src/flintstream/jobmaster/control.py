@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from flintstream.runtime.faults import Fault, engine_fault
 
@@ -45,9 +45,20 @@ def promise() -> Future[Any]:
 
 
 @dataclass(frozen=True)
+class CheckpointRequest:
+    """A request for a checkpoint at once; the future returns its number."""
+
+    result: Future[int] = field(default_factory=promise)
+    begun: threading.Event = field(default_factory=threading.Event, compare=False)
+    """Whether it is being taken, and so has its own timeout."""
+    kind: ClassVar[str] = "checkpoint"
+
+
+@dataclass(frozen=True)
 class SavepointRequest:
     """A request for a savepoint; the future returns its directory."""
 
+    kind: ClassVar[str] = "savepoint"
     directory: str
     stop: bool = False
     """Whether the job stops with it."""
@@ -56,6 +67,9 @@ class SavepointRequest:
     result: Future[str] = field(default_factory=promise)
     begun: threading.Event = field(default_factory=threading.Event, compare=False)
     """Whether it is being taken, and so has its own timeout."""
+
+
+Request = SavepointRequest | CheckpointRequest
 
 
 class JobStopped(Exception):
@@ -90,7 +104,7 @@ class JobControl:
         self._woken = False
         self._cancelled = False
         self._fault: Fault | None = None
-        self._requests: deque[SavepointRequest] = deque()
+        self._requests: deque[Request] = deque()
 
     # --- from other threads ---
 
@@ -119,14 +133,14 @@ class JobControl:
                 self._fault = fault
             self._changed.notify_all()
 
-    def request(self, request: SavepointRequest) -> None:
-        """Requests a savepoint between two epochs."""
+    def request(self, request: Request) -> None:
+        """Requests a savepoint or a checkpoint between two epochs."""
         with self._changed:
             self._requests.append(request)
             self._woken = True
             self._changed.notify_all()
 
-    def withdraw(self, request: SavepointRequest) -> bool:
+    def withdraw(self, request: Request) -> bool:
         """Withdraws a request; returns False if the job's thread has taken it already."""
         with self._changed:
             if request not in self._requests:
@@ -152,13 +166,18 @@ class JobControl:
         with self._changed:
             self._data_ready = False
 
-    def next_request(self) -> SavepointRequest | None:
-        """Returns the next savepoint request."""
+    def put_back(self, request: Request) -> None:
+        """Puts the next request back, which cannot be served before the job's thread is woken again."""
+        with self._changed:
+            self._requests.appendleft(request)
+
+    def next_request(self) -> Request | None:
+        """Returns the next request."""
         with self._changed:
             return self._requests.popleft() if self._requests else None
 
     def refuse_requests(self, why: str) -> None:
-        """Fails the pending savepoint requests."""
+        """Fails the pending requests."""
         while (request := self.next_request()) is not None:
             request.result.set_exception(RuntimeError(why))
 

@@ -11,15 +11,19 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.job_execution_result import JobExecutionResult
+from flintstream.common.job_id import JobID
 from flintstream.common.job_status import JobStatus
 from flintstream.graph.execution_graph import ExecutionGraph
+from flintstream.jobmaster.archive import archive
 from flintstream.jobmaster.attempt import JobAttempt
 from flintstream.jobmaster.cleanup import clean_up
 from flintstream.jobmaster.control import (
+    CheckpointRequest,
     JobCancelled,
     JobControl,
     JobFailed,
     JobStopped,
+    Request,
     SavepointRequest,
     StopUndecided,
     promise,
@@ -59,8 +63,10 @@ _ENDED = (JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED)
 class JobMaster:
     """Runs one job on its own thread, from CREATED to FINISHED, FAILED or CANCELED."""
 
-    def __init__(self, graph: ExecutionGraph, settings: JobSettings, spark: SparkSession) -> None:
-        self.job_id = settings.job_id
+    def __init__(
+        self, graph: ExecutionGraph, settings: JobSettings, spark: SparkSession, job_id: JobID | None = None
+    ) -> None:
+        self.job_id = job_id or settings.job_id
         self.settings = settings
         self.result: Future[JobExecutionResult] = promise()
         self.status = JobStatus.CREATED
@@ -140,15 +146,28 @@ class JobMaster:
             )
         storage_at(place)  # An invalid location is refused here, not in the middle of the job.
         request = SavepointRequest(place, stop or drain, drain)
+        self._ask_for(request)
+        return request.result
+
+    def checkpoint(self) -> Future[int]:
+        """Takes a checkpoint now; the future returns its number."""
+        if not self.settings.checkpoints.enabled:
+            raise ValueError(
+                f"job '{self.settings.job_name}': checkpoints are disabled: set execution.checkpointing.interval"
+            )
+        request = CheckpointRequest()
+        self._ask_for(request)
+        return request.result
+
+    def _ask_for(self, request: Request) -> None:
         self._control.request(request)
         if self.status in _ENDED:
             self._control.refuse_requests(self._end())
         timer = _later(self.settings.checkpoints.timeout, self.expire, request)
         request.result.add_done_callback(lambda done: timer.cancel())
-        return request.result
 
-    def expire(self, request: SavepointRequest) -> None:
-        """A savepoint that is wanted has had all its time; called by a timer."""
+    def expire(self, request: Request) -> None:
+        """A checkpoint or savepoint that is wanted has had all its time; called by a timer."""
         if request.begun.is_set() or request.result.done():
             return  # It is being taken, and times out like a checkpoint.
         seconds, attempt = self.settings.checkpoints.timeout, self.attempt
@@ -156,9 +175,9 @@ class JobMaster:
         if self._control.withdraw(request):
             why = told or f"the job is {self.status.name}"
             request.result.set_exception(
-                CheckpointFailedError(f"the savepoint could not start for {seconds:g} s: {why}")
+                CheckpointFailedError(f"the {request.kind} could not start for {seconds:g} s: {why}")
             )
-        elif attempt is not None and request.drain:
+        elif attempt is not None and isinstance(request, SavepointRequest) and request.drain:
             attempt.fail_drain(seconds)
 
     def join(self, timeout: float | None = None) -> None:
@@ -215,6 +234,7 @@ class JobMaster:
         if isinstance(failure, JobExecutionError):
             self.failure = failure.fault.headline
         self._set_status(last)
+        archive(self)
         if self._stopped is not None and failure is None:
             self._stopped.request.result.set_result(self._stopped.location)
         elif self._stopped is not None:

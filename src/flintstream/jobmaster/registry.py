@@ -247,11 +247,16 @@ def _stop(master: JobMaster, directory: str | None, drain: bool) -> str:
     return location
 
 
-def _cancel(master: JobMaster, savepoint: bool, directory: str | None) -> str | None:
+def _cancel(master: JobMaster, savepoint: bool = False, directory: str | None = None, wait: bool = True) -> str | None:
     location = master.savepoint(directory).result() if savepoint else None
     master.cancel()
-    master.join()
+    if wait:
+        master.join()
     return location
+
+
+def _checkpoint(master: JobMaster) -> int:
+    return master.checkpoint().result()
 
 
 def _checkpoints(master: JobMaster) -> list[dict[str, Any]]:
@@ -273,6 +278,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "savepoint": _savepoint,
     "stop": _stop,
     "cancel": _cancel,
+    "checkpoint": _checkpoint,
     "checkpoints": _checkpoints,
 }
 

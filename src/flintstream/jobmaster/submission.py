@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import threading
 import weakref
 from collections.abc import Iterator
 from typing import Any
 
 from flintstream.common.completable_future import CompletableFuture
+from flintstream.common.flint_options import JOB_ID
 from flintstream.common.job_client import JobClient
 from flintstream.common.job_id import JobID
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.job_graph import build_job_graph
 from flintstream.graph.stream_graph import StreamGraph
+from flintstream.jobmaster.archive import LastArchive
 from flintstream.jobmaster.control import promise
 from flintstream.jobmaster.errors import show_failures_tidily
 from flintstream.jobmaster.job_master import JobMaster
@@ -24,14 +27,19 @@ from flintstream.spark.session import get_or_create_session
 
 __all__ = ["JobSettings", "LocalJobClient", "submit"]
 
+_log = logging.getLogger(__name__)
 _running: weakref.WeakSet[JobMaster] = weakref.WeakSet()
+_taken: set[str] = set()
+"""The ids of the jobs of this program so far."""
 
 
 def submit(stream_graph: StreamGraph, settings: JobSettings) -> LocalJobClient:
     """Starts a job and returns a client at once."""
     graph = ExecutionGraph(build_job_graph(stream_graph))
     spark = get_or_create_session(settings.configuration)
-    master = JobMaster(graph, settings, spark)
+    job_id = _free_id(settings)
+    master = JobMaster(graph, settings, spark, job_id)
+    _taken.add(str(job_id))
     show_failures_tidily()
     if not _running:
         # Registered after Spark's own handler, so that it runs first: jobs end while Spark is still available.
@@ -42,6 +50,24 @@ def submit(stream_graph: StreamGraph, settings: JobSettings) -> LocalJobClient:
     master.start()
     registry.register(master)
     return LocalJobClient(master)
+
+
+def _free_id(settings: JobSettings) -> JobID:
+    """Returns the configured id for the first job of this program that has it, and a new one for others: two jobs must not
+    share checkpoints, and what is known of the first must not be overwritten by the second.
+    """
+    job_id = settings.job_id
+    if str(job_id) not in _taken:
+        return job_id
+    new = JobID()
+    _log.warning(
+        "job '%s' gets the id %s, since another job of this program has had the %s %s",
+        settings.job_name,
+        new,
+        JOB_ID.key,
+        job_id,
+    )
+    return new
 
 
 def _cancel_all() -> None:
@@ -56,10 +82,13 @@ def _cancel_all() -> None:
 
 def _end_at_once() -> None:
     """Kills the slots on this machine when a signal ends this process, so that they stop writing."""
-    registry.remove_files()
-    for master in list(_running):
+    masters = list(_running)
+    last = LastArchive(masters)
+    for master in masters:
         for process in [] if master.attempt is None else master.attempt.pool.local_processes:
             process.kill()
+    last.wait()
+    registry.remove_files()
 
 
 class LocalJobClient(JobClient):

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from flintstream.jobmaster.checkpoint_driver import CheckpointDriver
-from flintstream.jobmaster.control import JobCancelled, JobFailed, JobStopped, SavepointRequest, StopUndecided
+from flintstream.jobmaster.control import (
+    CheckpointRequest,
+    JobCancelled,
+    JobFailed,
+    JobStopped,
+    SavepointRequest,
+    StopUndecided,
+)
+from flintstream.runtime.checkpoint.uploads import SnapshotDone
 from flintstream.runtime.faults import Fault
 from flintstream.runtime.slot.messages import CheckpointComplete, TakeSnapshot
 
@@ -187,3 +195,38 @@ def test_a_drained_job_whose_savepoint_fails_has_failed(driven, tmp_path):
         driven.driver.tend()
     assert driven.done == ["drain", "snapshot", "checkpoint_aborted"]
     assert "cannot be pickled" in str(request.result.exception(0))
+
+
+def test_a_checkpoint_is_taken_at_once_for_somebody_who_waits():
+    driven = Driven(interval=3600.0)
+    driven.job.store_snapshots()
+    request = CheckpointRequest()
+    driven.job.control.request(request)
+    driven.driver.tend()
+    assert request.begun.is_set()
+    driven.tend_until_done("snapshot", "checkpoint_complete", "write up to 1")
+    assert request.result.result(60) == 1
+
+
+def test_a_checkpoint_that_is_wanted_waits_for_the_one_in_progress():
+    driven = Driven(interval=3600.0)
+    first, second = CheckpointRequest(), CheckpointRequest()
+    for request in (first, second):
+        driven.job.control.request(request)
+        driven.driver.tend()
+    driven.driver.tend()
+    assert first.begun.is_set() and not second.begun.is_set()
+    driven.job.store_snapshots()
+    driven.job.coordinator.acknowledge(SnapshotDone(0, 1, {}))
+    driven.tend_until_done("snapshot", "checkpoint_complete", "write up to 1", "snapshot")
+    assert (first.result.result(60), second.result.result(60)) == (1, 2)
+
+
+def test_a_checkpoint_that_is_wanted_and_fails_says_why():
+    driven = Driven(interval=3600.0, tolerable_failures=1)
+    driven.job.pool.broken[TakeSnapshot] = died()
+    request = CheckpointRequest()
+    driven.job.control.request(request)
+    driven.driver.tend()
+    with pytest.raises(RuntimeError, match="slot 0 died"):
+        request.result.result(60)

@@ -11,6 +11,7 @@ from tests.waiting import wait_until
 
 from flintstream.common import JobStatus
 from flintstream.jobmaster import job_master as module
+from flintstream.jobmaster import submission
 from flintstream.jobmaster.control import JobFailed, JobStopped, SavepointRequest, StopUndecided
 from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
 from flintstream.jobmaster.job_master import JobMaster
@@ -384,3 +385,27 @@ def test_a_dataframe_is_lost_with_its_spark(monkeypatch):
     sessions, failure = lose_spark(master, monkeypatch, SparkLoss("Spark's JVM has died", replaceable=True))
     assert sessions == [None]
     assert "with it the DataFrame of source" in str(failure)
+
+
+def test_a_checkpoint_on_request_needs_checkpoints():
+    with pytest.raises(
+        ValueError, match="job 'my job': checkpoints are disabled: set execution.checkpointing.interval"
+    ):
+        make_master().checkpoint()
+
+
+def test_a_checkpoint_on_request_is_refused_when_the_job_has_ended(monkeypatch):
+    master = make_master(execution__checkpointing__interval="1 h")
+    play(master, monkeypatch, lambda: None)
+    with pytest.raises(RuntimeError, match="the job is FINISHED"):
+        master.checkpoint().result(60)
+
+
+def test_only_the_first_job_of_a_program_takes_the_configured_id(monkeypatch, caplog):
+    monkeypatch.setattr(submission, "_taken", set())
+    settings = JobSettings("my job", {"flint.job-id": "AB12" * 8})
+    first = submission._free_id(settings)
+    assert str(first) == "ab12" * 8
+    submission._taken.add(str(first))
+    second = submission._free_id(settings)
+    assert second != first and f"gets the id {second}" in caplog.text

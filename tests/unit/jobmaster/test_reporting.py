@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import os
 import threading
-from types import SimpleNamespace
 
 import pytest
 from tests.waiting import wait_until
 
-from flintstream.jobmaster import job_master as job_master_module
-from flintstream.jobmaster.control import JobFailed
 from flintstream.jobmaster.details import JobDetails, from_json, to_json
-from flintstream.jobmaster.job_master import JobMaster
 from flintstream.jobmaster.registry import JobRegistry
 from flintstream.jobmaster.registry_client import ask, find_jobs
 from flintstream.jobmaster.registry_files import RegistryError
@@ -22,12 +18,7 @@ from flintstream.jobmaster.settings import JobSettings
 from flintstream.runtime.faults import Fault
 
 from ..graph.programs import execution_graph, sink, source
-from .test_job_master import PlayedAttempt
-
-
-@pytest.fixture(autouse=True)
-def spark_lives(monkeypatch):
-    monkeypatch.setattr(job_master_module, "loss_of", lambda spark: None)
+from .test_job_master import make_master
 
 
 @pytest.fixture
@@ -36,35 +27,6 @@ def registry(tmp_path, monkeypatch):
     registry = JobRegistry()
     yield registry
     registry.close()
-
-
-def make_master(**configuration: str) -> JobMaster:
-    options = {key.replace("__", ".").replace("_", "-"): value for key, value in configuration.items()}
-    return JobMaster(execution_graph(sink(source())), JobSettings("my job", options), None)
-
-
-class Blocked(PlayedAttempt):
-    """An attempt that runs until the test lets it end, with one slot."""
-
-    def __init__(self, context, number, spark):
-        self.pool = SimpleNamespace(
-            close=lambda: None, handles=[SimpleNamespace(slot=0, host="there", pid=17)], local_processes=[]
-        )
-        self.number = number
-
-    def run(self):
-        assert Blocked.go_on.wait(60)
-        if Blocked.faults:
-            raise JobFailed(Blocked.faults.pop(0))
-
-
-@pytest.fixture
-def blocked(monkeypatch):
-    Blocked.go_on = threading.Event()
-    Blocked.faults = []
-    monkeypatch.setattr(job_master_module, "JobAttempt", Blocked)
-    yield Blocked
-    Blocked.go_on.set()
 
 
 def statuses(details: JobDetails) -> set[str]:

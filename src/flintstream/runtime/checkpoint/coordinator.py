@@ -207,6 +207,12 @@ class CheckpointCoordinator:
             due = self._periodic_due(epoch)
             return due is not None and due <= time.monotonic()
 
+    def may_begin(self) -> bool:
+        """Returns whether another checkpoint may be in progress."""
+        with self._lock:
+            periodic = [pending for pending in self._pending.values() if pending.savepoint is None]
+            return len(periodic) < self.settings.max_concurrent
+
     def hurry(self) -> None:
         """Triggers a checkpoint as soon as possible, because somebody waits for it."""
         self._hurried = True
