@@ -7,7 +7,7 @@ import shlex
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flintstream.graph.execution_graph import ExecutionGraph
@@ -25,6 +25,8 @@ from flintstream.jobmaster.details import (
     VertexDetails,
 )
 from flintstream.jobmaster.executions import Execution
+from flintstream.jobmaster.job_metrics import checkpoint_metrics, lifetime_metrics
+from flintstream.jobmaster.statistics import SubtaskMetrics
 from flintstream.runtime.checkpoint.settings import Retention
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ def collect_details(master: JobMaster) -> JobDetails:
     settings = master.settings
     times = [(status, int(seconds * 1000)) for status, seconds in list(master.status_times)]
     status, since = times[-1]
+    now = int(time.time() * 1000)
+    checkpoints = _checkpoints(master)
     return JobDetails(
         job_id=str(master.job_id),
         name=settings.job_name,
@@ -59,7 +63,7 @@ def collect_details(master: JobMaster) -> JobDetails:
         job_type="BATCH" if settings.batch_mode else "STREAMING",
         start_time=times[0][1],
         end_time=since if status.is_globally_terminal_state() else -1,
-        now=int(time.time() * 1000),
+        now=now,
         timestamps={status.name: entered for status, entered in times},
         parallelism=master.parallelism,
         restarts=master.restarts,
@@ -72,11 +76,14 @@ def collect_details(master: JobMaster) -> JobDetails:
         object_reuse=settings.object_reuse,
         vertices=_vertices(master),
         slots=_slots(master),
-        checkpoints=_checkpoints(master),
+        checkpoints=checkpoints,
         exceptions=master.failures.read(),
         guarantees=_guarantees(master),
-        metrics={},
+        metrics=lifetime_metrics(times, master.restarts, now)
+        | checkpoint_metrics(checkpoints)
+        | master.statistics.job_metrics(),
         accumulators=_accumulators(master),
+        history=master.statistics.history(),
         phase=None if status.is_globally_terminal_state() else master.progress.current_phase,
     )
 
@@ -108,11 +115,18 @@ def vertex_key(graph: ExecutionGraph, vertex: JobVertex) -> str:
 def _vertices(master: JobMaster) -> list[VertexDetails]:
     graph = master.context.graph
     attempt, executions = master.context.executions.read()
-    return [_vertex(graph, vertex, attempt, executions) for vertex in graph.job_graph.vertices]
+    return [
+        _vertex(graph, vertex, attempt, executions, master.statistics.vertex(vertex.id))
+        for vertex in graph.job_graph.vertices
+    ]
 
 
 def _vertex(
-    graph: ExecutionGraph, vertex: JobVertex, attempt: int, executions: dict[tuple[int, int], Execution]
+    graph: ExecutionGraph,
+    vertex: JobVertex,
+    attempt: int,
+    executions: dict[tuple[int, int], Execution],
+    metrics: Sequence[SubtaskMetrics],
 ) -> VertexDetails:
     job = graph.job_graph
     return VertexDetails(
@@ -139,6 +153,9 @@ def _vertex(
                 attempt=attempt,
                 status=executions[vertex.id, index].status,
                 timestamps=executions[vertex.id, index].timestamps,
+                metrics=metrics[index].task,
+                operator_metrics=metrics[index].operators,
+                user_metrics=metrics[index].user,
             )
             for index in range(vertex.parallelism)
         ],

@@ -197,26 +197,14 @@ class JobStatistics:
 
     def subtask(self, vertex_id: int, index: int) -> SubtaskMetrics:
         """Returns the metrics of a subtask in the current attempt."""
-        key = (vertex_id, index)
         with self._lock:
-            window = self._window()
-            totals = window.last.get(key) or _Totals(VertexReport(vertex_id, index, 0, 0, False))
-            vertex = self._vertices[vertex_id]
-            registered = self._metrics.get(key, {})
-            operators = {
-                report.operator_id: self._operator(vertex, deployed, report, totals, window, registered)
-                for deployed, report in zip(vertex.operators, totals.report.operators)
-            }
-            return SubtaskMetrics(
-                self._task(vertex, totals, window),
-                operators,
-                [
-                    UserMetric(operator_id, *value)
-                    for operator_id, values in registered.items()
-                    for value in values
-                    if value.name not in _ENGINES_OWN
-                ],
-            )
+            return self._subtask(self._vertices[vertex_id], index, self._window())
+
+    def vertex(self, vertex_id: int) -> list[SubtaskMetrics]:
+        """Returns the metrics of all subtasks of a vertex."""
+        with self._lock:
+            vertex, window = self._vertices[vertex_id], self._window()
+            return [self._subtask(vertex, index, window) for index in range(vertex.parallelism)]
 
     def memory(self) -> list[int]:
         """Returns the resident bytes of each slot after the last epoch; empty before the first."""
@@ -247,6 +235,22 @@ class JobStatistics:
         last = samples[-1]
         end = last.time if self._epoch_since is not None else max(self._clock(), last.time)
         return _Window(samples, end)
+
+    def _subtask(self, vertex: VertexDeployment, index: int, window: _Window) -> SubtaskMetrics:
+        key = (vertex.vertex_id, index)
+        totals = window.last.get(key) or _Totals(VertexReport(vertex.vertex_id, index, 0, 0, False))
+        registered = self._metrics.get(key, {})
+        operators = {
+            report.operator_id: self._operator(vertex, deployed, report, totals, window, registered)
+            for deployed, report in zip(vertex.operators, totals.report.operators)
+        }
+        user = [
+            UserMetric(operator_id, *value)
+            for operator_id, values in registered.items()
+            for value in values
+            if value.name not in _ENGINES_OWN
+        ]
+        return SubtaskMetrics(self._task(vertex, totals, window), operators, user)
 
     def _task(self, vertex: VertexDeployment, totals: _Totals, window: _Window) -> dict[str, Any]:
         report = totals.report
