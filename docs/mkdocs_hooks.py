@@ -235,7 +235,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         text, target, anchor = match.groups(default="")
         path = normpath(f"{PurePosixPath(in_repository).parent}/{target}")
         if target.endswith(".svg"):  # Inline, a picture takes the colours of the page.
-            return (ROOT / path).read_text(encoding="utf-8")
+            # In a block of its own: Markdown would put line breaks into an inline one, with which it ends in a browser.
+            return f"<div>\n{(ROOT / path).read_text(encoding='utf-8')}</div>"
         place = _place(path)
         if place is None:
             return text.removeprefix("[").removesuffix("]") if (ROOT / path).exists() else match[0]

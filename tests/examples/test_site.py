@@ -56,6 +56,13 @@ def test_the_reference_has_every_name_that_programs_import(site):
     assert sorted(names - documented) == []
 
 
+def test_pictures_are_in_their_page_as_they_are(site):
+    page = (site / "design" / "index.html").read_text(encoding="utf-8")
+    pictures = sorted((ROOT / "docs" / "assets" / "design").glob("*.svg"))
+    assert pictures
+    assert [picture.name for picture in pictures if picture.read_text(encoding="utf-8") not in page] == []
+
+
 def imported(source: str) -> list[str]:
     """The names that a program takes from the public packages."""
     found = []
