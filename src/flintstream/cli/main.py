@@ -14,6 +14,7 @@ from flintstream.cli.demos import Demo, find_demos
 from flintstream.cli.jobs import cancel, list_jobs, savepoint, stop
 from flintstream.cli.program_options import ProgramCommand, ProgramOptions, program_options
 from flintstream.cli.runner import Program, ProgramFailedError, run_program
+from flintstream.cli.server import server
 
 __all__ = ["cli", "main"]
 
@@ -80,7 +81,7 @@ def _run(program: Program, settings: dict[str, str], *, pyflink: bool = False, p
         sys.exit(130)
 
 
-for command in (list_jobs, savepoint, stop, cancel, checkpoints):
+for command in (list_jobs, savepoint, stop, cancel, checkpoints, server):
     cli.add_command(command)
 
 

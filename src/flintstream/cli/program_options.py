@@ -22,7 +22,7 @@ from flintstream.jobmaster.settings import check_claim_mode
 from flintstream.runtime.checkpoint.settings import RESTORE_PATH, UNCLAIMED
 from flintstream.runtime.checkpoint.store import read_checkpoint
 
-__all__ = ["ProgramCommand", "ProgramOptions", "program_options"]
+__all__ = ["ProgramCommand", "ProgramOptions", "program_options", "settings_option"]
 
 _FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 
@@ -191,6 +191,10 @@ def _refused(*names: str, instead: str, takes_value: bool = True) -> Callable[[A
     )
 
 
+settings_option = click.option(
+    "-D", "settings", multiple=True, metavar="KEY=VALUE", callback=_parse_settings, help="Set an option."
+)
+
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "-s",
@@ -217,9 +221,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="NO_CLAIM: the savepoint remains yours, and the job never removes it. This is the only mode.",
     ),
     click.option("-p", "--parallelism", type=click.IntRange(min=1), help="Default parallelism."),
-    click.option(
-        "-D", "settings", multiple=True, metavar="KEY=VALUE", callback=_parse_settings, help="Set an option of the job."
-    ),
+    settings_option,
     click.option("--pyflink", is_flag=True, help="Redirect the program's `import pyflink` to flintstream."),
     click.option("-py", "--python", "python", type=_FILE, metavar="FILE", help="The program, as SCRIPT."),
     click.option(

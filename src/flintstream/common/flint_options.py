@@ -50,6 +50,10 @@ def _job_id(value: Any, key: str) -> str:
     return str(value)
 
 
+def _names(value: Any, key: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in str(value).split(",") if name.strip())
+
+
 EPOCH_TARGET = FlintOption(
     "flint.epoch.target-duration",
     _positive_duration,
@@ -117,6 +121,38 @@ SPARK_LOG_LEVEL = FlintOption(
     "what the JVM logs on standard error: `off` to `all`; or `FLINT_SPARK_LOG`",
 )
 
+RECOVER = FlintOption(
+    "flint.recover",
+    parse_boolean,
+    "`false`",
+    "whether a job with a `flint.job-id` continues from the newest checkpoint in its own directory, if there is one; the "
+    "[job server](server.md) sets it when it starts a driver again",
+)
+SERVER_DATA = FlintOption(
+    "flint.server.data",
+    lambda value, key: str(value),
+    "`~/.local/share/flint-server`",
+    "the directory where the [job server](server.md) stores everything; `--data`",
+)
+SERVER_TOKEN_FILE = FlintOption(
+    "flint.server.token-file",
+    lambda value, key: str(value),
+    "none",
+    "the file of the token that requests to the job server must carry, see [security](security.md)",
+)
+SERVER_MAX_UPLOAD_SIZE = FlintOption(
+    "flint.server.max-upload-size",
+    parse_memory_size,
+    "`100 mb`",
+    "the largest program, with its files, that the job server accepts",
+)
+SERVER_ALLOWED_HOSTS = FlintOption(
+    "flint.server.allowed-hosts",
+    _names,
+    "none",
+    "further names by which clients may address the job server, separated by commas; needed behind a proxy",
+)
+
 FLINT_OPTIONS: tuple[FlintOption[Any], ...] = (
     EPOCH_TARGET,
     EPOCH_LEAST_INTERVAL,
@@ -127,7 +163,12 @@ FLINT_OPTIONS: tuple[FlintOption[Any], ...] = (
     SLOT_CALL_TIMEOUT,
     REPORT_AFTER,
     JOB_ID,
+    RECOVER,
     PROGRESS,
     SPARK_LOG_LEVEL,
+    SERVER_DATA,
+    SERVER_TOKEN_FILE,
+    SERVER_MAX_UPLOAD_SIZE,
+    SERVER_ALLOWED_HOSTS,
 )
 """All options, in the order of the documentation."""

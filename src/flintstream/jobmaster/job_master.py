@@ -33,19 +33,21 @@ from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
 from flintstream.jobmaster.executions import CANCELED, CANCELING, FINISHED, RUNNING, Executions
 from flintstream.jobmaster.failures import FailureHistory
 from flintstream.jobmaster.job_context import JobContext
+from flintstream.jobmaster.notes import note_end
 from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.results import Collector
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.source_factory import SourceFactory
 from flintstream.jobmaster.statistics import JobStatistics
 from flintstream.runtime.checkpoint.coordinator import CheckpointCoordinator, CheckpointFailedError, OperatorInfo
+from flintstream.runtime.checkpoint.lease import STOPPED
 from flintstream.runtime.checkpoint.metadata import CheckpointMetadata
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
 from flintstream.runtime.checkpoint.restore import restored_operators
 from flintstream.runtime.checkpoint.settings import Retention
 from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.checkpoint.storage import LocalStorage, storage_at
-from flintstream.runtime.checkpoint.store import TASK_OWNED
+from flintstream.runtime.checkpoint.store import TASK_OWNED, newest_entry
 from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.faults import Fault, engine_fault
 from flintstream.runtime.stacks import frame_of, stack_of
@@ -79,7 +81,7 @@ class JobMaster:
         self._keys = SigningKeys.read_if(settings.checkpoints.signing_key_file)
         self._spark_is_lost = False
         # Refuses a checkpoint that does not fit before anything runs; it is read again once the job is claimed.
-        self.settings.restored(graph)
+        self._start_point()
         self._first: RestoredOperators | None = None
         """The checkpoint or savepoint the job was started from."""
         self._control = JobControl()
@@ -215,6 +217,8 @@ class JobMaster:
             last, outcome = self._run_attempts()
         except BaseException as error:
             last, outcome = JobStatus.FAILED, self._failure(engine_fault(error))
+        # Everything is committed: from here on a driver that is gone has done its work.
+        clean_up([lambda: note_end(str(self.job_id), last.name)], f"job '{self.settings.job_name}': its end")
         steps: list[Callable[[], None]] = [
             self._source_factory.close,
             lambda: self.checkpoints.close(self._keeps_checkpoints(last), last.name),
@@ -389,8 +393,24 @@ class JobMaster:
             return restored_operators(self._stopped.location, self._graph, True, self._keys)
         latest = self._latest()
         if latest is None and self._first is None:
-            self._first = self.settings.restored(self._graph)
+            self._first, stopped = self._start_point()
+            if stopped is not None:
+                self._stopped = stopped
         return latest or self._first
+
+    def _start_point(self) -> tuple[RestoredOperators | None, JobStopped | None]:
+        """Returns what the first attempt restores, and the stop of an earlier driver that it has to complete."""
+        settings = self.settings.checkpoints
+        if self.settings.recover and settings.directory is not None:
+            storage = storage_at(settings.directory, settings.permissions).at(str(self.job_id))
+            newest = newest_entry(storage)
+            if newest is not None:
+                restored = restored_operators(storage.root, self._graph, True, self._keys)
+                if newest.kind != STOPPED:
+                    return restored, None
+                place = str(newest.savepoint)
+                return restored, JobStopped(SavepointRequest(place, stop=True), place, restored.checkpoint_id)
+        return self.settings.restored(self._graph), None
 
     def _latest(self) -> RestoredOperators | None:
         """Returns the last completed checkpoint of this job."""

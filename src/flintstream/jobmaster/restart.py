@@ -120,7 +120,9 @@ class ExponentialDelay(RestartStrategy):
         return max(self._initial, min(varied, self._most))
 
 
-def restart_strategy(configuration: Mapping[str, str], checkpointing: bool) -> RestartStrategy:
+def restart_strategy(
+    configuration: Mapping[str, str], checkpointing: bool, clock: Callable[[], float] = time.monotonic
+) -> RestartStrategy:
     """Returns the configured strategy; by default growing delays with checkpoints, and no restart without."""
     given = find_key(configuration, TYPE)
     name = configuration[given] if given is not None else ""
@@ -150,6 +152,7 @@ def restart_strategy(configuration: Mapping[str, str], checkpointing: bool) -> R
             number("failure-rate.max-failures-per-interval", 1, 1),
             seconds("failure-rate.failure-rate-interval", "1 min", 0.001),
             seconds("failure-rate.delay", "1 s"),
+            clock,
         )
     if kind == "exponential-delay":
         initial = seconds("exponential-delay.initial-backoff", "1 s", 0.001)
@@ -169,6 +172,7 @@ def restart_strategy(configuration: Mapping[str, str], checkpointing: bool) -> R
             seconds("exponential-delay.reset-backoff-threshold", "1 h", 0.001),
             jitter,
             None if attempts >= _WITHOUT_END else attempts,
+            clock,
         )
     raise ValueError(f"{TYPE} must be none, fixed-delay, failure-rate or exponential-delay, got {name!r}")
 

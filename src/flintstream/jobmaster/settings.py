@@ -10,7 +10,14 @@ from functools import cached_property
 
 from flintstream.common.config_values import parse_boolean, parse_duration, parse_integer
 from flintstream.common.deprecated_keys import find_key
-from flintstream.common.flint_options import EPOCH_LEAST_INTERVAL, EPOCH_TARGET, FLINT_OPTIONS, JOB_ID, PROGRESS
+from flintstream.common.flint_options import (
+    EPOCH_LEAST_INTERVAL,
+    EPOCH_TARGET,
+    FLINT_OPTIONS,
+    JOB_ID,
+    PROGRESS,
+    RECOVER,
+)
 from flintstream.common.job_id import JobID
 from flintstream.common.known_keys import check_keys
 from flintstream.common.pyflink_alias import pyflink_alias_installed
@@ -91,6 +98,11 @@ class JobSettings:
     def job_id(self) -> JobID:
         """Returns the configured id, else a new one."""
         return JobID(JOB_ID.of(self.configuration))
+
+    @property
+    def recover(self) -> bool:
+        """Returns whether the job continues from the newest checkpoint in its own directory, if there is one."""
+        return RECOVER.of(self.configuration) or False
 
     @property
     def epoch_seconds(self) -> float:

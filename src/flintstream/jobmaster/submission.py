@@ -20,6 +20,7 @@ from flintstream.jobmaster.archive import LastArchive
 from flintstream.jobmaster.control import promise
 from flintstream.jobmaster.errors import show_failures_tidily
 from flintstream.jobmaster.job_master import JobMaster
+from flintstream.jobmaster.notes import note_begin
 from flintstream.jobmaster.registry import registry
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.spark.ending import before_ending
@@ -47,6 +48,7 @@ def submit(stream_graph: StreamGraph, settings: JobSettings) -> LocalJobClient:
         atexit.register(_cancel_all)
         before_ending(_end_at_once)
     _running.add(master)
+    note_begin(str(master.job_id), settings)
     master.start()
     registry.register(master)
     return LocalJobClient(master)

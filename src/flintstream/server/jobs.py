@@ -8,7 +8,15 @@ from typing import Any, Protocol
 
 from flintstream.jobmaster.details import JobDetails
 
-__all__ = ["JobRefusedError", "JobSummary", "Jobs", "Operation", "Submission", "UnknownJobError"]
+__all__ = [
+    "JobRefusedError",
+    "JobSummary",
+    "Jobs",
+    "NotPermittedError",
+    "Operation",
+    "Submission",
+    "UnknownJobError",
+]
 
 
 class UnknownJobError(LookupError):
@@ -17,6 +25,10 @@ class UnknownJobError(LookupError):
 
 class JobRefusedError(RuntimeError):
     """A driver refused a request, has ended, or does not answer; the message says why."""
+
+
+class NotPermittedError(JobRefusedError):
+    """The server's settings do not permit the request; the message names the option."""
 
 
 @dataclass(frozen=True)

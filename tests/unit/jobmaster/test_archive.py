@@ -64,7 +64,7 @@ def test_a_job_that_ends_is_archived_for_each_server_of_the_machine(jobs, place,
     for directory in (place, own):
         (details,) = archived(directory)
         assert (details.job_id, details.status, details.ended) == (str(master.job_id), "FINISHED", True)
-        (path,) = directory.iterdir()
+        (path,) = directory.glob("*.json")
         assert path.name == f"{master.job_id}-{os.getpid()}.json"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 

@@ -162,7 +162,7 @@ def read_checkpoint(location: str, keys: SigningKeys | None = None) -> tuple[Che
         storage = storage if metadata.savepoint else storage_at(location.rpartition("/")[0])
         _check_files(metadata, storage)
         return metadata, storage
-    newest = _newest(storage)
+    newest = newest_entry(storage)
     if newest is None:
         raise FileNotFoundError(f"{location} is not a checkpoint, a savepoint or a job's checkpoint directory")
     if newest.kind == ENDED:
@@ -177,7 +177,7 @@ def read_checkpoint(location: str, keys: SigningKeys | None = None) -> tuple[Che
         raise _refusal(storage, newest.checkpoint, error, keys) from error
 
 
-def _newest(storage: Storage) -> LeaseEntry | None:
+def newest_entry(storage: Storage) -> LeaseEntry | None:
     """Returns the entry of the log that a new owner has to restore. Directories without a log are from earlier
     versions.
     """
