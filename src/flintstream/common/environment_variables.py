@@ -12,6 +12,8 @@ PLAN_ONLY = "FLINT_PLAN_ONLY"
 """Whether a program only shows its plan (1), and runs no job."""
 ARCHIVE_DIRECTORY = "FLINT_ARCHIVE_DIR"
 """Where a driver leaves the last details of its jobs, for the job server that started it."""
+PLAN_FILE = "FLINT_PLAN_FILE"
+"""Where a program that only shows its plan also writes it, as JSON."""
 SPARK_MASTERS = ("FLINT_SPARK_MASTER", "SPARK_MASTER", "MASTER")
 """The Spark master if the configuration sets none; the first variable that is set counts."""
 

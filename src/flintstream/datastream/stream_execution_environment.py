@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from flintstream.common.basic_typeinfo import wrapping
 from flintstream.common.configuration import Configuration
-from flintstream.common.environment_variables import PLAN_ONLY
+from flintstream.common.environment_variables import PLAN_FILE, PLAN_ONLY
 from flintstream.common.job_client import JobClient
 from flintstream.common.job_execution_result import JobExecutionResult
 from flintstream.common.type_variables import R
@@ -285,6 +286,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             checkpointing = self._checkpoint_config.is_checkpointing_enabled() and not batch_mode
             execution_graph = ExecutionGraph(build_job_graph(graph))
             settings.restored(execution_graph)  # Refuses state that does not fit.
+            if PLAN_FILE in os.environ:
+                Path(os.environ[PLAN_FILE]).write_text(to_json(execution_graph), encoding="utf-8")
             print(to_text(execution_graph), end="")
             print(guarantees_text(graph, checkpointing), end="", flush=True)
             raise SystemExit(0)

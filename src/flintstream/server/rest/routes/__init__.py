@@ -1,0 +1,1 @@
+"""Routes: which view answers which path, one module a theme."""

@@ -1,0 +1,157 @@
+"""The routes of programs: uploaded, listed, planned, run and deleted as Flink's jars."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import Query, Request
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+
+from flintstream.runtime.checkpoint.settings import RESTORE_PATH, UNCLAIMED
+from flintstream.server.jobs import JobRefusedError, Submission
+from flintstream.server.rest import shapes
+from flintstream.server.rest.context import RestContext
+from flintstream.server.rest.failures import RestError
+from flintstream.server.rest.parameters import LARGEST_PARALLELISM, ProgramId, ProgramRequest
+from flintstream.server.rest.programs import Programs, check_entry
+from flintstream.server.rest.routing import Routes, limited
+
+__all__ = ["program_routes"]
+
+_CHUNK = 1 << 20
+_FORM_BYTES = 1 << 16
+"""What a form may have besides its file."""
+
+EntryClass = Annotated[str | None, Query(alias="entry-class", max_length=1000)]
+Arguments = Annotated[list[str] | None, Query(alias="programArg")]
+Parallelism = Annotated[int | None, Query(ge=1, le=LARGEST_PARALLELISM)]
+SavepointPath = Annotated[str | None, Query(alias="savepointPath", max_length=4096)]
+AllowNonRestored = Annotated[bool | None, Query(alias="allowNonRestoredState")]
+
+
+def program_routes(context: RestContext) -> Routes:
+    """Returns the routes below `/jars`."""
+    routes = Routes()
+    programs = Programs(context.settings)
+
+    def submission(
+        program_id: str,
+        body: ProgramRequest,
+        entry_class: str | None,
+        arguments: list[str] | None,
+        parallelism: int | None,
+        savepoint_path: str | None = None,
+        allow_non_restored: bool | None = None,
+    ) -> Submission:
+        """What the body says comes before what the query says, as in Flink."""
+        _check_enabled(context)
+        path = programs.path(program_id)
+        module = body.entry_class or entry_class or None
+        check_entry(path, module)
+        if "CLAIM" in (body.claim_mode, body.restore_mode):
+            raise RestError(400, "claimMode must be NO_CLAIM: a savepoint remains yours, and no job removes it.")
+        settings = dict(body.flink_configuration or {})
+        if (chosen := body.parallelism or parallelism) is not None:
+            settings["parallelism.default"] = str(chosen)
+        if restored := body.savepoint_path or savepoint_path:
+            settings[RESTORE_PATH] = restored
+        if body.allow_non_restored_state if body.allow_non_restored_state is not None else allow_non_restored:
+            settings[UNCLAIMED] = "true"
+        words = body.program_args
+        if words is None:
+            words = [word for text in arguments or () for word in text.split(",")]
+        if any("\0" in text for text in (*words, *settings, *settings.values())):
+            raise RestError(400, "Arguments and settings must not contain a null character.")
+        return Submission(str(path), module, tuple(words), settings, body.job_id)
+
+    @routes.get("/jars")
+    def listed(request: Request) -> shapes.Programs:
+        """The uploaded programs."""
+        _check_enabled(context)
+        return {"address": str(request.base_url).rstrip("/"), "files": programs.listed()}
+
+    @routes.post("/jars/upload")
+    async def upload(request: Request) -> shapes.Uploaded:
+        """Uploads a program: a script, a zip archive or a wheel, as the file of a form."""
+        _check_enabled(context)
+        most = context.settings.longest_upload
+        bounded = limited(request, most + _FORM_BYTES)
+        try:
+            async with bounded.form(max_files=1, max_fields=16, max_part_size=_FORM_BYTES) as form:
+                files = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
+                if len(files) != 1:
+                    raise RestError(400, "Exactly one file must be sent, in a form (multipart/form-data).")
+                if (files[0].size or 0) > most:
+                    raise RestError(413, f"The program is larger than {most} bytes.")
+                path = await programs.store(files[0].filename or "", _chunks(files[0]))
+        except (MultiPartException, HTTPException) as error:
+            raise RestError(400, f"The form cannot be read: {getattr(error, 'detail', None) or error}.") from error
+        return {"filename": str(path), "status": "success"}
+
+    @routes.delete("/jars/{jarid}")
+    def delete(program_id: ProgramId) -> shapes.Empty:
+        """Deletes an uploaded program."""
+        _check_enabled(context)
+        programs.remove(program_id)
+        return {}
+
+    @routes.post("/jars/{jarid}/plan")
+    async def plan(
+        program_id: ProgramId,
+        request: ProgramRequest,
+        entry_class: EntryClass = None,
+        arguments: Arguments = None,
+        parallelism: Parallelism = None,
+    ) -> shapes.JobPlan:
+        """The plan of an uploaded program."""
+        return await programs.plan(submission(program_id, request, entry_class, arguments, parallelism))
+
+    @routes.post("/jars/{jarid}/run")
+    async def run(
+        program_id: ProgramId,
+        request: ProgramRequest,
+        entry_class: EntryClass = None,
+        arguments: Arguments = None,
+        parallelism: Parallelism = None,
+        savepoint_path: SavepointPath = None,
+        allow_non_restored: AllowNonRestored = None,
+    ) -> shapes.Run:
+        """Runs an uploaded program as a job."""
+        given = submission(program_id, request, entry_class, arguments, parallelism, savepoint_path, allow_non_restored)
+        return {"jobid": await _submit(context, given)}
+
+    @routes.post("/jars/{jarid}/run-application", status=202)
+    async def run_application(
+        program_id: ProgramId,
+        request: ProgramRequest,
+        entry_class: EntryClass = None,
+        arguments: Arguments = None,
+        parallelism: Parallelism = None,
+        savepoint_path: SavepointPath = None,
+        allow_non_restored: AllowNonRestored = None,
+    ) -> shapes.RunApplication:
+        """Runs an uploaded program as an application, which has the id of its job."""
+        given = submission(program_id, request, entry_class, arguments, parallelism, savepoint_path, allow_non_restored)
+        return {"applicationid": await _submit(context, given)}
+
+    return routes
+
+
+def _check_enabled(context: RestContext) -> None:
+    if not context.settings.submit:
+        raise RestError(403, "Uploading and running programs is switched off (web.submit.enable).")
+
+
+async def _submit(context: RestContext, submission: Submission) -> str:
+    try:
+        return await context.jobs.submit(submission)
+    except JobRefusedError as error:
+        raise RestError(400, str(error)) from error
+
+
+async def _chunks(file: UploadFile) -> AsyncIterator[bytes]:
+    while chunk := await file.read(_CHUNK):
+        yield chunk
