@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from flintstream import __version__
 from flintstream.server.jobs import JobRefusedError, Jobs, NotPermittedError, UnknownJobError
 from flintstream.server.programs import program_router
+from flintstream.server.rest import RestSettings, router
 from flintstream.server.security import COOKIE, BodyTooLargeError, Guard, Token
 from flintstream.server.settings import ServerSettings
 
@@ -49,12 +48,9 @@ def create_app(jobs: Jobs, settings: ServerSettings, token: Token | None = None)
     app.state.jobs, app.state.settings = jobs, settings
     _add_error_handlers(app)
     _add_login(app, settings, token)
-    routers = [program_router(jobs, settings)]
-    if find_spec("flintstream.server.rest") is not None:
-        routers.append(import_module("flintstream.server.rest").router(jobs))
-    for router in routers:
-        app.include_router(router)
-        app.include_router(router, prefix="/v1", include_in_schema=False)
+    for routes in (program_router(jobs, settings), router(jobs, _rest_settings(jobs, settings))):
+        app.include_router(routes)
+        app.include_router(routes, prefix="/v1", include_in_schema=False)
     public = frozenset[str]()
     if PAGE.is_dir():
         public = frozenset(
@@ -64,6 +60,23 @@ def create_app(jobs: Jobs, settings: ServerSettings, token: Token | None = None)
     app.add_middleware(_Headers)
     app.add_middleware(Guard, settings=settings, token=token, public=public)
     return app
+
+
+def _rest_settings(jobs: Jobs, settings: ServerSettings) -> RestSettings:
+    def end() -> None:
+        ending = getattr(jobs, "end_server", None)
+        if ending is None:
+            raise NotPermittedError("this server cannot be ended by a request")
+        ending()
+
+    return RestSettings(
+        uploads=settings.upload_directory,
+        submit=settings.submit_enabled,
+        cancel=settings.cancel_enabled,
+        longest_upload=settings.max_upload_size,
+        configuration=settings.shown(),
+        shut_down=end,
+    )
 
 
 class _Headers:

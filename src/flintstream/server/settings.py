@@ -69,6 +69,24 @@ class ServerSettings:
         """Returns `https` if the server has a certificate."""
         return "http" if self.certificate is None else "https"
 
+    def shown(self) -> dict[str, str]:
+        """Returns the settings by their keys, as `/jobmanager/config` lists them. None of them is a secret."""
+        found = {
+            "rest.bind-address": self.host,
+            "rest.bind-port": ",".join(map(str, self.ports)),
+            "rest.address": self.address,
+            "web.submit.enable": str(self.submit_enabled).lower(),
+            "web.cancel.enable": str(self.cancel_enabled).lower(),
+            "web.upload.dir": str(self.upload_directory),
+            "web.timeout": f"{self.timeout:g} s",
+            "jobstore.max-capacity": str(self.most_ended),
+            "jobstore.expiration-time": f"{self.expiration:g} s",
+            SERVER_DATA.key: str(self.data),
+            SERVER_MAX_UPLOAD_SIZE.key: str(self.max_upload_size),
+            SERVER_ALLOWED_HOSTS.key: ",".join(self.allowed_hosts) or None,
+        }
+        return {key: value for key, value in found.items() if value is not None}
+
     @staticmethod
     def of(configuration: Mapping[str, Any]) -> ServerSettings:
         """Reads the settings from a configuration. Raises a ValueError for one that is unknown or invalid."""

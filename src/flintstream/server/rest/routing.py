@@ -18,7 +18,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import Message
 
-from flintstream.server.jobs import JobRefusedError, UnknownJobError
+from flintstream.server.driver_client import NoAnswerError
+from flintstream.server.jobs import JobRefusedError, NotPermittedError, UnknownJobError
 from flintstream.server.rest.failures import RestError
 from flintstream.server.rest.shapes import Errors
 
@@ -30,6 +31,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 _ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": Errors, "description": "A parameter or the body is wrong."},
     404: {"model": Errors, "description": "There is no such thing."},
+    409: {"model": Errors, "description": "The job, or the server, cannot do that now."},
     503: {"model": Errors, "description": "The driver of the job does not answer."},
 }
 _BODY_ERRORS: dict[int | str, dict[str, Any]] = {413: {"model": Errors, "description": "The body is too large."}}
@@ -175,7 +177,7 @@ def error_answer(error: Exception) -> Response | None:
     elif isinstance(error, UnknownJobError):
         status, messages = 404, [str(error) or "Job not found"]
     elif isinstance(error, JobRefusedError):
-        status, messages = 503, [str(error)]
+        status, messages = _refusal_status(error), [str(error)]
     elif isinstance(error, RequestValidationError):
         status, messages = 400, [_describe(each) for each in error.errors()]
     elif isinstance(error, HTTPException):
@@ -189,6 +191,12 @@ def error_answer(error: Exception) -> Response | None:
     else:
         return None
     return FlinkResponse({"errors": messages}, status, headers=headers)
+
+
+def _refusal_status(error: JobRefusedError) -> int:
+    if isinstance(error, NoAnswerError):
+        return 503
+    return 403 if isinstance(error, NotPermittedError) else 409
 
 
 def _describe(problem: dict[str, Any]) -> str:

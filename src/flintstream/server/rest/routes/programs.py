@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 
 from flintstream.runtime.checkpoint.settings import RESTORE_PATH, UNCLAIMED
-from flintstream.server.jobs import JobRefusedError, Submission
+from flintstream.server.jobs import Submission
 from flintstream.server.rest import shapes
 from flintstream.server.rest.context import RestContext
 from flintstream.server.rest.failures import RestError
@@ -148,7 +148,7 @@ def _check_enabled(context: RestContext) -> None:
 async def _submit(context: RestContext, submission: Submission) -> str:
     try:
         return await context.jobs.submit(submission)
-    except JobRefusedError as error:
+    except ValueError as error:  # A setting that is unknown or invalid.
         raise RestError(400, str(error)) from error
 
 
