@@ -51,7 +51,7 @@ class CassandraSinkOperator(Operator):
                 start += 1
 
     def finish(self) -> None:
-        """Nothing comes behind a sink."""
+        """Does nothing: a sink has no output."""
 
     def close(self) -> None:
         writer = getattr(self, "_writer", None)

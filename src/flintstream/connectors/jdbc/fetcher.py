@@ -139,7 +139,7 @@ class Fetcher:
                 told = f"{type(error).__name__}: {str(error).strip()}"
                 if not self._query.database.is_temporary(error) or not backoff.wait():
                     raise self._query.error(portion.parameters, told) from error
-                _LOG.warning("%s: reading goes on with a new connection, after %s", self._query.database, told)
+                _LOG.warning("%s: reading continues with a new connection, after %s", self._query.database, told)
 
     def _blocks_of(self, portion: _Portion, skip: int) -> Iterator[FetchedRecords]:
         query, parameters = self._query, portion.parameters

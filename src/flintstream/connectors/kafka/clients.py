@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _QUIET_SECONDS = 60.0
-"""How long an error is not logged again."""
+"""The interval (seconds) at which a repeated error is logged."""
 _REFUSALS = frozenset(
     {
         "_AUTHENTICATION",
@@ -26,7 +26,7 @@ _REFUSALS = frozenset(
         "CLUSTER_AUTHORIZATION_FAILED",
     }
 )
-"""What does not pass by waiting."""
+"""Errors that retries cannot resolve."""
 _RENAMED = {"fetch.max.wait.ms": "fetch.wait.max.ms", "request.timeout.ms": "socket.timeout.ms"}
 _WITHOUT_EFFECT = frozenset(
     {
@@ -37,17 +37,17 @@ _WITHOUT_EFFECT = frozenset(
         "register.consumer.metrics",
     }
 )
-"""What says how a Java consumer is polled, or how a group shares partitions: here the job deals them out."""
+"""Properties of polling and of group assignment: here the job assigns partitions."""
 
 
 def consumer_settings(properties: Mapping[str, Any], what: str) -> Settings:
-    """The properties of a consumer by librdkafka's names; `what` names the connector in errors."""
+    """Returns the properties of a consumer by librdkafka's names; `what` names the connector in errors."""
     kept = {_RENAMED.get(name, name): value for name, value in properties.items() if name not in _WITHOUT_EFFECT}
     return client_settings(kept, what)
 
 
 def with_callbacks(settings: Mapping[str, Any], errors: ClientErrors, **callbacks: Any) -> dict[str, Any]:
-    """The configuration of a client whose errors are told to `errors`, and not printed to the terminal as well."""
+    """Returns the configuration of a client that reports its errors to `errors`, not to the terminal."""
     return {"log_level": 2, **settings, "logger": _LOG, "error_cb": errors, **callbacks}
 
 
@@ -65,24 +65,24 @@ class ClientErrors:
     def __call__(self, error: KafkaError) -> None:
         now = time.monotonic()
         if now >= self._logged.get(error.name(), 0.0):
-            # A broker that is away is reported again and again.
+            # An unreachable broker is reported repeatedly.
             self._logged[error.name()] = now + _QUIET_SECONDS
             _LOG.warning("%s: %s", self._who, reason_of(error))
-        if error.name() != "_ALL_BROKERS_DOWN":  # Which says less than the one before.
+        if error.name() != "_ALL_BROKERS_DOWN":  # It says less than the previous one.
             self._last = error
         if error.fatal() or error.name() in self._refusals:
             self._refusal = error
 
     def check(self, kind: type[Exception]) -> None:
-        """Raises what does not pass by waiting."""
+        """Raises an error that retries cannot resolve."""
         if self._refusal is not None:
             raise kind(f"{self._who}: {reason_of(self._refusal)}")
 
     def explain(self, error: KafkaError) -> str:
-        """An error, and what was reported last, which often says why."""
+        """Returns an error with the last report, which often names the cause."""
         return reason_of(error) + self.told
 
     @property
     def told(self) -> str:
-        """What was reported last, to be added to a message."""
+        """Returns the last report, to be appended to a message."""
         return "" if self._last is None else f"; reported before: {reason_of(self._last)}"

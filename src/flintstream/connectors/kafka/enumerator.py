@@ -15,12 +15,12 @@ from flintstream.runtime.source import SourceError, Split, SplitEnumerator
 _LOG = logging.getLogger(__name__)
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _GRACE_SECONDS = 5.0
-"""How much longer than its deadline a request may take, until the client has said what went wrong."""
+"""How much longer than its deadline (seconds) a request may take, until the client has reported the cause."""
 _Result = TypeVar("_Result")
 
 
 class KafkaEnumerator(SplitEnumerator):
-    """Finds each partition once. Those that come later are read from their beginning."""
+    """Discovers each partition once. Those that are added later are read from their beginning."""
 
     def __init__(self, options: KafkaSourceOptions) -> None:
         self._options = options
@@ -58,7 +58,7 @@ class KafkaEnumerator(SplitEnumerator):
         except _NotNow as error:
             if not self._has_looked:
                 raise SourceError(str(error)) from error
-            _LOG.warning("new partitions cannot be looked for now, the next look may succeed: %s", error)
+            _LOG.warning("the discovery of new partitions failed, and will be retried: %s", error)
             return []
         self._known.update(new)
         self._has_looked = True
@@ -69,7 +69,7 @@ class KafkaEnumerator(SplitEnumerator):
     def close(self) -> None:
         self._consumer.close()
 
-    # --- what there is ---
+    # --- requests ---
 
     def _reach(self) -> None:
         """Waits for a broker that answers; one that refuses this client is an error at once, not at the end of a wait."""
@@ -130,7 +130,7 @@ class KafkaEnumerator(SplitEnumerator):
         return found
 
     def _asked(self, what: str, ask: Callable[[], _Result]) -> _Result:
-        """What a broker answers; a broker that cannot be reached now raises `_NotNow`, all else is an error."""
+        """Returns the answer of a broker; raises `_NotNow` if none can be reached now."""
         from concurrent.futures import TimeoutError as TookTooLong
 
         from confluent_kafka import KafkaException
@@ -151,4 +151,4 @@ class KafkaEnumerator(SplitEnumerator):
 
 
 class _NotNow(Exception):
-    """A broker cannot be reached, or is not ready."""
+    """A broker is unreachable or not ready."""

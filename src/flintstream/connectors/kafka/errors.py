@@ -1,4 +1,4 @@
-"""What can go wrong with Kafka, as the author of a job should read it."""
+"""Errors of the Kafka connector, and the messages of confluent-kafka."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class KafkaConnectorError(Exception):
 
 
 class LostTransactionError(PermanentError):
-    """A transaction that a checkpoint knows was aborted, and its records are lost."""
+    """A transaction of a completed checkpoint was aborted, and its records are lost."""
 
 
 def check_packages(what: str, *names: str) -> None:
-    """Raises an error that says what to install where one of the Python packages is missing."""
+    """Raises an error that says what to install if one of the Python packages is missing."""
     for name in names:
         try:
             importlib.import_module(name)
@@ -29,7 +29,7 @@ def check_packages(what: str, *names: str) -> None:
 
 
 def reason_of(error: Any) -> str:
-    """The reason that an error of confluent-kafka gives, with its name: `UNKNOWN_TOPIC_OR_PART: …`."""
+    """Returns the reason of an error of confluent-kafka, with its name: `UNKNOWN_TOPIC_OR_PART: …`."""
     found = error.args[0] if isinstance(error, Exception) and error.args else error
     if hasattr(found, "name") and hasattr(found, "str"):
         return f"{found.name()}: {found.str()}"

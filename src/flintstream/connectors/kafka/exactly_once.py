@@ -18,7 +18,7 @@ from flintstream.runtime.operators.committing import CommittingOperator
 from flintstream.runtime.state.operator_state import ListDescriptor
 
 _ORIGIN = ListDescriptor("kafka-transaction-origin")
-"""The job with which the chain of restores has begun; transactional ids have it in them."""
+"""The first job of the chain of restores, which is part of the transactional ids."""
 _ABORT_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
 _log = logging.getLogger(__name__)
@@ -29,11 +29,11 @@ class TransactionOptions:
     """How transactions are named and committed."""
 
     prefix: str | None
-    """What transactional ids begin with; None for the operator's name."""
+    """The prefix of transactional ids; None for the operator's name."""
     timeout: int | None
-    """`transaction.timeout.ms`; None where the user has not set it."""
+    """`transaction.timeout.ms`; None if the user has not set it."""
     skips_lost: bool = False
-    """Whether a transaction that was aborted before its commit is a line in the log only."""
+    """Whether a transaction that was aborted before its commit is only logged."""
 
 
 class ExactlyOnceKafkaOperator(CommittingOperator[KafkaTransaction], KafkaOperator):
@@ -74,12 +74,12 @@ class ExactlyOnceKafkaOperator(CommittingOperator[KafkaTransaction], KafkaOperat
         self._client = TransactionClient(options.settings, options.max_block)
 
     def finish(self) -> None:
-        """The last checkpoint, which follows, flushes what was written."""
+        """Does nothing: the final checkpoint, which follows, flushes the transaction."""
 
     # --- committing ---
 
     def begin(self) -> None:
-        """Makes the producer of the next transaction, unless the last one is still empty."""
+        """Creates the producer of the next transaction, unless the current one is empty."""
         if self._producer is None:
             self.guarded(self._begin)
 
@@ -105,7 +105,7 @@ class ExactlyOnceKafkaOperator(CommittingOperator[KafkaTransaction], KafkaOperat
         return [(transaction.checkpoint_id, transaction) for transaction in elements]
 
     def is_mine(self, committable: KafkaTransaction) -> bool:
-        """Each subtask sees to what it wrote itself; what was written by subtasks that are gone is shared out."""
+        """Returns whether this subtask wrote it; those of subtasks that no longer exist are distributed."""
         return self._sees_to(committable.subtask)
 
     def sweep(self, known: Sequence[KafkaTransaction]) -> None:
@@ -153,7 +153,7 @@ class ExactlyOnceKafkaOperator(CommittingOperator[KafkaTransaction], KafkaOperat
         return replace(options, delivery_timeout=delivery, settings={**options.settings, **settings})
 
     def _started(self) -> tuple[str, RecordProducer]:
-        """A producer that begins to take a transactional id."""
+        """Returns a producer that starts to acquire a transactional id."""
         name = self._ids.take()
         settings = {**self._producer_options.settings, "transactional.id": name}
         producer = RecordProducer(replace(self._producer_options, settings=settings), remembers=True)
@@ -161,7 +161,7 @@ class ExactlyOnceKafkaOperator(CommittingOperator[KafkaTransaction], KafkaOperat
         return name, producer
 
     def _initialise(self, producer: RecordProducer, seconds: float) -> bool:
-        """Whether it has its id by now. What was begun goes on in the background."""
+        """Returns whether it has acquired its id; if not, it continues in the background."""
         from confluent_kafka import KafkaException
 
         try:
@@ -176,7 +176,7 @@ class ExactlyOnceKafkaOperator(CommittingOperator[KafkaTransaction], KafkaOperat
             ) from error
 
     def _initialised(self, started: tuple[str, RecordProducer]) -> tuple[str, RecordProducer]:
-        """Waits until a producer has its id, and begins its transaction."""
+        """Waits until a producer has acquired its id, and begins its transaction."""
         name, producer = started
         limit = self._options.producer.max_block
         deadline = time.monotonic() + limit
@@ -231,8 +231,8 @@ class ExactlyOnceKafkaOperator(CommittingOperator[KafkaTransaction], KafkaOperat
         )
         if committed is None:
             return (
-                f"{which}, has ended, and whether it was committed cannot be told any more: topic "
-                f"'{transaction.witness.topic}' does not keep its records any longer. To go on all the same, call "
+                f"{which}, has ended, and whether it was committed cannot be determined any more: topic "
+                f"'{transaction.witness.topic}' does not keep its records any longer. To continue regardless, call "
                 "ignore_failures_after_transaction_timeout"
             )
         return (

@@ -1,4 +1,4 @@
-"""Messages of a partition as records of the job, block by block."""
+"""Converts the messages of a partition to records, block by block."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from flintstream.common.typeinfo import TypeInformation
 
 Message = Any
-"""A message of confluent-kafka, whose own type says that each of its parts may be missing."""
+"""A message of confluent-kafka, in whose own type every part is optional."""
 
 
 class KafkaRecord(NamedTuple):
-    """A message as a topic has it."""
+    """A message of a topic."""
 
     topic: str
     partition: int
     offset: int
     timestamp: int | None
-    """In milliseconds since 1970; None where the topic has none."""
+    """In milliseconds since 1970; None if the topic has no timestamps."""
     key: bytes | None
     value: bytes | None
     """None for a tombstone, which deletes its key from a compacted topic."""
@@ -32,11 +32,11 @@ class KafkaRecord(NamedTuple):
 
 
 class RecordDeserializer(ABC):
-    """Makes records of messages."""
+    """Converts messages to records."""
 
     @property
     def produced_type(self) -> TypeInformation | None:
-        """The type of the records, where it is known."""
+        """The type of the records, if known."""
         return None
 
     def open(self) -> None:
@@ -44,11 +44,11 @@ class RecordDeserializer(ABC):
 
     @abstractmethod
     def records(self, messages: list[Message]) -> tuple[list[Any], list[int]]:
-        """The records in messages of one partition, and their timestamps."""
+        """Returns the records of messages of one partition, and their timestamps."""
 
 
 class ValueOnly(RecordDeserializer):
-    """A record is made of the value alone."""
+    """Deserialises the value only."""
 
     def __init__(self, schema: DeserializationSchema) -> None:
         self.schema = schema
@@ -79,7 +79,7 @@ class ValueOnly(RecordDeserializer):
 
 
 class WholeRecord(RecordDeserializer):
-    """The user's code sees the whole message, and yields any number of records."""
+    """Passes whole messages to the user's code, which yields any number of records."""
 
     def __init__(self, schema: Any, produced_type: TypeInformation | None) -> None:
         self._schema = schema
@@ -108,7 +108,7 @@ class WholeRecord(RecordDeserializer):
 
 
 def record_of(message: Message) -> KafkaRecord:
-    """A message of the client as a record."""
+    """Converts a message of the client."""
     kind, time = message.timestamp()
     return KafkaRecord(
         message.topic(),
@@ -122,7 +122,7 @@ def record_of(message: Message) -> KafkaRecord:
 
 
 def unreadable(message: Message, schema: Any, error: Exception) -> SourceError:
-    """What to say of a message from which no record can be made."""
+    """Returns the error for a message that cannot be deserialised."""
     value = message.value()
     shown = "no value (a tombstone)" if value is None else f"the value {_short(value)}"
     return SourceError(

@@ -25,7 +25,7 @@ class Partition(NamedTuple):
 
 
 class Reset(str, Enum):
-    """Where to read if an offset is unknown, or no longer there."""
+    """Where to read if an offset is unknown or no longer exists."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -33,7 +33,7 @@ class Reset(str, Enum):
 
 
 class Kind(Enum):
-    """By what offsets are found."""
+    """How offsets are determined."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -44,7 +44,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Offsets:
-    """A rule that gives each partition an offset."""
+    """Determines an offset for each partition."""
 
     kind: Kind
     reset: Reset
@@ -56,17 +56,17 @@ EARLIEST = Offsets(Kind.EARLIEST, Reset.EARLIEST)
 
 
 class OffsetLookup:
-    """Asks a broker for the offsets that a rule gives."""
+    """Resolves offsets with a broker."""
 
     def __init__(self, admin: AdminClient, consumer: Consumer, has_group: bool, seconds: float) -> None:
         self._admin = admin
         self._consumer = consumer
         self._has_group = has_group
         self._seconds = seconds
-        """How long a broker may take to answer."""
+        """The timeout of a request (seconds)."""
 
     def find(self, partitions: Iterable[Partition], rule: Offsets) -> dict[Partition, int]:
-        """The offset of each partition."""
+        """Returns the offset of each partition."""
         wanted = list(partitions)
         if not wanted:
             return {}
@@ -94,7 +94,7 @@ class OffsetLookup:
 
     def _given(self, partitions: list[Partition], given: Mapping[Partition, int]) -> dict[Partition, int]:
         found = {partition: given[partition] for partition in partitions if partition in given}
-        # As in Flink, what the group has committed comes before the strategy.
+        # As in Flink, committed offsets of the group take precedence over the strategy.
         return found | self._committed([partition for partition in partitions if partition not in found])
 
     def _committed(self, partitions: list[Partition]) -> dict[Partition, int]:

@@ -1,4 +1,4 @@
-"""A producer of confluent-kafka whose waits have limits, and whose failures are told with topic, partition and reason."""
+"""A producer of confluent-kafka whose waits have deadlines, and whose errors name topic, partition and reason."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from flintstream.connectors.kafka.transactions import Place
 _log = logging.getLogger(__name__)
 _TURN_SECONDS = 0.2
 _TOPIC_SECONDS = 10.0
-"""How long a topic may take to exist, where brokers create it when it is asked for."""
+"""How long (seconds) brokers may take to create a topic automatically."""
 _PARTITIONS_SECONDS = 300.0
 _ALSO_REFUSALS = frozenset({"_SSL"})
 
 
 @dataclass(frozen=True)
 class ProducerOptions:
-    """What a producer is made of."""
+    """The settings of a producer."""
 
-    settings: Settings = field(repr=False)  # There are passwords in it.
+    settings: Settings = field(repr=False)  # It contains passwords.
     max_block: float = 60.0
     """How long (seconds) a record may wait for room, and metadata for a broker."""
     delivery_timeout: float = 120.0
     """How long (seconds) a record may take to be delivered."""
     logs_failures: bool = False
-    """Whether a record that could not be delivered is a line in the log only."""
+    """Whether a record that could not be delivered is only logged."""
 
     @property
     def servers(self) -> str:
-        """The brokers, as the user has named them."""
+        """Returns the brokers as configured."""
         return str(self.settings["bootstrap.servers"])
 
 
 class RecordProducer:
-    """Produces blocks of records; for one thread. It ends when it is dropped: what is not flushed is lost.
+    """Produces blocks of records; for one thread. It is closed by dropping it: records that are not flushed are lost.
 
     A producer is never closed by its own `close`, which would abort a transaction that waits for its commit.
 
-    :param remembers: whether it remembers where a record was put, which costs a fifth of the time.
+    :param remembers: whether to keep the position of the last record, which costs a fifth of the time.
     """
 
     def __init__(self, options: ProducerOptions, remembers: bool = False) -> None:
@@ -59,13 +59,13 @@ class RecordProducer:
         settings = {**options.settings, "delivery.report.only.error": not remembers}
         self.client = Producer(with_callbacks(settings, self._errors, on_delivery=self._reports.__setitem__))
         self.records = 0
-        """How many were produced."""
+        """The number of records produced."""
         self._partitions: dict[str, tuple[float, list[int]]] = {}
 
     # --- records ---
 
     def produce(self, topic: str | None, columns: Columns) -> None:
-        """Hands records over to the background; raises an error for earlier ones that could not be delivered."""
+        """Queues records for delivery; raises if earlier ones could not be delivered."""
         produce = self.client.produce
         rows: Any
         if columns.is_plain:
@@ -106,7 +106,7 @@ class RecordProducer:
                     ) from None
 
     def poll(self) -> None:
-        """Hears of deliveries, without waiting; raises an error for records that could not be delivered."""
+        """Processes delivery reports without waiting; raises if records could not be delivered."""
         self.client.poll(0)
         self.check()
 
@@ -124,7 +124,7 @@ class RecordProducer:
         self.check()
 
     def check(self) -> None:
-        """Raises an error if a record could not be delivered; it is told once."""
+        """Raises if a record could not be delivered, once."""
         reports = self._reports
         if len(reports) == (None in reports):
             return
@@ -146,19 +146,19 @@ class RecordProducer:
 
     @property
     def last_place(self) -> Place:
-        """Where the record is that was delivered last."""
+        """Returns the position of the last delivered record."""
         message = self._reports[None]
         return Place(message.topic(), message.partition(), message.offset())
 
     def forget(self) -> None:
-        """Drops what is not delivered."""
+        """Drops records that are not delivered."""
         self.client.purge()
         self.client.poll(0)
 
     # --- brokers ---
 
     def check_broker(self, topic: str | None) -> None:
-        """Raises an error if no broker answers, or if there is no such topic."""
+        """Raises if no broker answers, or if the topic does not exist."""
         deadline = time.monotonic() + (_TOPIC_SECONDS if topic is not None else 0.0)
         while topic not in (topics := self.metadata(topic).topics) or topics[topic].error is not None:
             if topic is None:
@@ -168,7 +168,7 @@ class RecordProducer:
             time.sleep(_TURN_SECONDS)
 
     def metadata(self, topic: str | None = None) -> Any:
-        """What a broker knows of the cluster; waits for one that answers."""
+        """Returns the metadata of the cluster; waits for a broker that answers."""
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + self._options.max_block
@@ -185,7 +185,7 @@ class RecordProducer:
                     ) from error
 
     def partitions_of(self, topic: str) -> list[int]:
-        """The partitions of a topic; new ones are noticed after a while."""
+        """Returns the partitions of a topic; new ones are discovered after a while."""
         asked, found = self._partitions.get(topic, (-_PARTITIONS_SECONDS, []))
         if time.monotonic() - asked >= _PARTITIONS_SECONDS:
             self.check_broker(topic)

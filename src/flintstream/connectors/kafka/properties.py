@@ -1,6 +1,6 @@
 """Client properties, from the names of Kafka's Java client, which users know, to those of librdkafka.
 
-Most names are the same. What librdkafka does not know under its Java name is translated, has no effect, or is refused with
+Most names are the same. Those that librdkafka does not have under their Java names are translated, ignored, or refused with
 the reason; names of librdkafka's own pass as they are.
 """
 
@@ -31,7 +31,7 @@ _WITHOUT_EFFECT = frozenset(
         *("ssl.secure.random.implementation", "security.providers", "ssl.truststore.password"),
     }
 )
-"""What tunes a Java client, and says nothing about the records."""
+"""Tuning of the Java client, without an effect on records."""
 
 _BROKERS = ("bootstrap.servers", "metadata.broker.list")
 _FILES = re.compile(r"ssl\..*\.(location|pem|password)")
@@ -49,7 +49,7 @@ _REFUSED = {
 
 
 def client_settings(properties: Mapping[str, Any], what: str) -> Settings:
-    """The properties of a client, translated; `what` names the connector in errors."""
+    """Returns the translated properties of a client; `what` names the connector in errors."""
     settings: Settings = {}
     for name, value in properties.items():
         if not isinstance(name, str) or value is None:
@@ -79,7 +79,7 @@ def check_settings(settings: Settings, kind: type, what: str) -> None:
 
 
 def millis(properties: Mapping[str, Any], name: str, default: int, what: str) -> int:
-    """A property in milliseconds."""
+    """Returns a property in milliseconds."""
     value = properties.get(name, default)
     try:
         found = int(value)
@@ -104,7 +104,7 @@ def _check_servers(settings: Settings, what: str) -> None:
             raise ValueError(f"{what}: bootstrap.servers: expected host:port, got {server.strip()!r}")
 
 
-# --- what has another name, or another form ---
+# --- translations ---
 
 
 def _renamed(name: str) -> Callable[[str], Settings]:
@@ -154,7 +154,7 @@ def _jaas(value: str) -> Settings:
 _TRANSLATED: dict[str, Callable[[str], Settings]] = {
     "buffer.memory": _kilobytes,
     "max.request.size": _renamed("message.max.bytes"),
-    "max.block.ms": _nothing,  # The operator heeds it itself.
+    "max.block.ms": _nothing,  # Applied by the operator itself.
     "send.buffer.bytes": _buffer_size("socket.send.buffer.bytes"),
     "receive.buffer.bytes": _buffer_size("socket.receive.buffer.bytes"),
     "compression.gzip.level": _renamed("compression.level"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _CLOSE_SECONDS = 5.0
-"""How long the end of a reader waits for commits that are in flight."""
+"""How long (seconds) closing waits for commits in flight."""
 
 
 class _Progress:
@@ -38,7 +38,7 @@ class _Progress:
         self.next = start
         self.stop = stop
         self.at_end = False
-        """Whether the broker has said that there is nothing more now."""
+        """Whether the end of the partition was reached."""
         self.committed = -1
 
     def at(self, offset: int) -> TopicPartition:
@@ -48,7 +48,7 @@ class _Progress:
 
 
 class KafkaReader(SourceReader):
-    """Reads what the consumer has fetched in the background. A position is the offset of the next record."""
+    """Reads messages that the consumer fetches in the background. A position is the offset of the next record."""
 
     def __init__(self, options: KafkaSourceOptions, subtask: int, metrics: MetricGroup) -> None:
         from confluent_kafka import Consumer
@@ -56,12 +56,12 @@ class KafkaReader(SourceReader):
         self._options = options
         self._reading: dict[Partition, _Progress] = {}
         self._empty: list[_Progress] = []
-        """Splits that turned out to have nothing to read."""
+        """Splits without a record to read."""
         self._topics: set[str] = set()
         self._partitions: dict[str, Partition] = {}
         """Of each split."""
         self._last_offsets: dict[Partition, int] = {}
-        """Where partitions ended that were read to their end and whose offset has not been committed."""
+        """The final offsets of finished partitions that are not committed yet."""
         self._most: int | None = None
         self._paused: set[Partition] = set()
         self._nothing_now = False
@@ -131,7 +131,7 @@ class KafkaReader(SourceReader):
         return None if self._nothing_now and not self._empty else 0.0
 
     def _runs(self, messages: list[Message]) -> Iterator[tuple[_Progress, list[Message]]]:
-        """Messages that follow each other and are of one partition; events of the client are apart."""
+        """Groups consecutive messages of one partition; events of the client are separate."""
         if not messages:
             return
         numbers = [message.partition() for message in messages]
@@ -181,7 +181,7 @@ class KafkaReader(SourceReader):
         return None
 
     def _fail(self, message: Message) -> None:
-        """Raises an error that the client cannot mend by itself; others are told, and pass."""
+        """Raises an error that the client cannot recover from; others are logged."""
         from confluent_kafka import KafkaError
 
         error = message.error()
@@ -210,7 +210,7 @@ class KafkaReader(SourceReader):
         stored = {
             self._partitions[split_id]: place for split_id, place in positions.items() if split_id in self._partitions
         }
-        # What the checkpoint does not know had been read to its end by then.
+        # Partitions that the checkpoint does not contain were finished by then.
         self._commit(self._last_offsets | stored)
 
     def _commit(self, offsets: Mapping[Partition, int]) -> None:
@@ -228,13 +228,13 @@ class KafkaReader(SourceReader):
             self._committed(error.args[0], [])
 
     def _committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        """Told by the client what has become of a commit. One that failed is made good by the next."""
+        """Called by the client with the outcome of a commit. After a failure, the next commit covers the same offsets."""
         self._in_flight -= 1
         failed = error or next((each.error for each in partitions if each.error is not None), None)
         if failed is not None:
             self._commits_failed.inc()
             _LOG.warning(
-                "the offsets of group '%s' were not committed, which changes nothing for this job: %s",
+                "the offsets of group '%s' were not committed, which does not affect this job: %s",
                 self._options.group_id,
                 reason_of(failed),
             )
@@ -262,7 +262,7 @@ class KafkaReader(SourceReader):
         group.gauge("committedOffset", lambda: progress.committed)
 
     def _pending(self) -> int:
-        """How many records are behind what was read, as far as the last answers of the brokers tell."""
+        """Returns the number of records that are not read yet, by the last answers of the brokers."""
         from confluent_kafka import KafkaException
 
         pending = 0

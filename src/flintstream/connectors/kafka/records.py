@@ -1,4 +1,4 @@
-"""Records of a stream as records of Kafka: topic, key, value, partition, headers and timestamp, block by block."""
+"""Serialises records for Kafka: topic, key, value, partition, headers and timestamp, block by block."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from flintstream.runtime.operators.base import bound_method
 Headers = Mapping[str, bytes] | Sequence[tuple[str, bytes]] | None
 ANY_PARTITION = -1
 NOW = 0
-"""The timestamp of a record that has none: the producer's clock says it."""
+"""The timestamp of a record without one: the producer uses its clock."""
 
 
 class KafkaTopicSelector(ABC):
-    """Says to which topic a record goes.
+    """Selects the topic of a record.
 
     Example::
 
@@ -29,11 +29,11 @@ class KafkaTopicSelector(ABC):
 
     @abstractmethod
     def apply(self, data: Any) -> str:
-        """The name of the topic."""
+        """Returns the name of the topic."""
 
 
 class KafkaPartitioner(ABC):
-    """Says to which partition of its topic a record goes, by the names of Flink's Java interface.
+    """Selects the partition of a record, by the names of Flink's Java interface.
 
     Example::
 
@@ -43,18 +43,18 @@ class KafkaPartitioner(ABC):
     """
 
     def open(self, parallel_instance_id: int, parallel_instances: int) -> None:
-        """Called once in the slot, with the number of the subtask and how many there are."""
+        """Called once in the slot, with the index of the subtask and the parallelism."""
 
     @abstractmethod
     def partition(
         self, record: Any, key: bytes | None, value: bytes | None, target_topic: str, partitions: list[int]
     ) -> int:
-        """One of the partitions."""
+        """Returns one of the partitions."""
 
 
 @dataclass
 class Columns:
-    """What is produced for a batch, column by column; None stands for the same in each row."""
+    """The Kafka records of a batch, column by column; None stands for the same in each row."""
 
     values: list[bytes | None]
     keys: list[bytes | None] | None = None
@@ -72,11 +72,11 @@ class Columns:
 
 @dataclass
 class RecordSerializer:
-    """Makes records of Kafka. It is made on the driver and opened in a slot."""
+    """Serialises batches. Created on the driver, and opened in a slot."""
 
     value: SerializationSchema
     topic: str | None = None
-    """The one topic; None where a selector says it."""
+    """The topic; None if a selector selects it."""
     topic_selector: Any = None
     key: SerializationSchema | None = None
     partitioner: Any = None
@@ -92,7 +92,7 @@ class RecordSerializer:
             self.partitioner.open(subtask, parallelism)
 
     def columns(self, batch: Batch, partitions_of: Callable[[str], list[int]]) -> Columns:
-        """What is produced for a batch; `partitions_of` tells which partitions a topic has."""
+        """Returns the Kafka records of a batch; `partitions_of` returns the partitions of a topic."""
         records = batch.values
         made = Columns(self.value.serialize_block(records))
         if self.key is not None:

@@ -1,4 +1,4 @@
-"""The security of a client, from librdkafka's properties to what aiokafka takes."""
+"""Security settings of a client: from librdkafka's properties to aiokafka's arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_BOTH = ("ssl.keystore.location", "ssl.engine.location", "ssl.providers", "s
 
 
 def check_security(settings: Settings, what: str) -> None:
-    """Refuses what only one of the two clients of an exactly-once sink can do."""
+    """Refuses settings that only one of the two clients of an exactly-once sink supports."""
     if _uses_sasl(settings) and _mechanism(settings) not in _MECHANISMS:
         raise ValueError(
             f"{what}: exactly once works with the SASL mechanisms {', '.join(_MECHANISMS)}, not with {_mechanism(settings)}"
@@ -28,7 +28,7 @@ def check_security(settings: Settings, what: str) -> None:
 
 
 def client_arguments(settings: Settings) -> dict[str, Any]:
-    """The arguments of an `AIOKafkaClient`."""
+    """Returns the arguments of an `AIOKafkaClient`."""
     arguments: dict[str, Any] = {
         "bootstrap_servers": [server.strip() for server in settings["bootstrap.servers"].split(",")],
         "security_protocol": _protocol(settings),

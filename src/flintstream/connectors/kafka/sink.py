@@ -17,7 +17,7 @@ from flintstream.runtime.output import Output
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """What a sink is asked to do."""
+    """The settings of a sink."""
 
     producer: ProducerOptions
     flushes: bool = True
@@ -55,7 +55,7 @@ class KafkaOperator(Operator):
             self.guarded(self._producer.poll)
 
     def guarded(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls; an exception is told with the operator's name."""
+        """Calls a function; an exception is raised with the operator's name."""
         try:
             return call(*arguments)
         except UserCodeError:
@@ -72,7 +72,7 @@ class KafkaOperator(Operator):
         producer.produce(self._serializer.topic, columns)
 
     def _fault_of(self, error: Exception, batch: Batch, producer: RecordProducer) -> UserCodeError:
-        """Which record of a batch cannot be serialised: one at a time, it turns out."""
+        """Returns the error for the record of a batch that cannot be serialised, found one by one."""
         place = self.context.name, self.context.subtask
         for index, record in enumerate(batch.values):
             try:

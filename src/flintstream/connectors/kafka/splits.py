@@ -1,4 +1,4 @@
-"""What a Kafka source is told: which partitions it reads, from where to where, and how records are made."""
+"""The settings of a Kafka source: its partitions, offsets and deserialisation; and its splits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class KafkaSplit(NamedTuple):
-    """The content of a split: a partition, and which of its records are read."""
+    """A split: a partition and a range of its offsets."""
 
     partition: Partition
     start: int
@@ -31,7 +31,7 @@ class Subscription:
     partitions: tuple[Partition, ...] = ()
 
     def covers(self, topic: str) -> bool:
-        """Whether a topic is among them."""
+        """Returns whether a topic is subscribed."""
         if self.pattern is not None:
             return self.pattern.fullmatch(topic) is not None
         return topic in self.topics or any(partition.topic == topic for partition in self.partitions)
@@ -39,7 +39,7 @@ class Subscription:
 
 @dataclass(frozen=True)
 class KafkaSourceOptions:
-    """Everything that the enumerator and the readers of a source have to know."""
+    """The settings of the enumerator and the readers of a source."""
 
     subscription: Subscription
     starting: Offsets
@@ -53,22 +53,22 @@ class KafkaSourceOptions:
     """Whether the group's offsets are committed when a checkpoint completes."""
     request_seconds: float
     drops_unsubscribed: bool = False
-    """Whether restored partitions of topics that are no longer read are left out."""
+    """Whether restored partitions of topics that are no longer read are dropped."""
 
     @property
     def servers(self) -> str:
-        """Where the brokers are."""
+        """Returns the addresses of the brokers."""
         return str(self.client["bootstrap.servers"])
 
     def consumer_config(self, client_id: str) -> dict[str, Any]:
-        """The configuration of a consumer to which partitions are assigned by hand."""
+        """Returns the configuration of a consumer with manually assigned partitions."""
         reset = self.starting.reset.value
         return {
             # Java's default; that of this client is read_committed.
             "isolation.level": "read_uncommitted",
             "enable.auto.commit": False,
             **self.client,
-            # The client wants a group even where none takes part in anything.
+            # The client requires a group, even if none is used.
             "group.id": self.group_id or "flintstream",
             "client.id": client_id,
             "auto.offset.reset": "error" if reset == "none" else reset,

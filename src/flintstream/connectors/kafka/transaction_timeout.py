@@ -1,4 +1,4 @@
-"""How long a transaction may stay open: what the user wants, what the broker allows, what checkpoints need."""
+"""The timeout of transactions: as configured, as brokers allow, and as checkpoints need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def timeout_of(wanted: int | None, options: ProducerOptions, context: OperatorContext) -> int:
-    """The `transaction.timeout.ms` of a sink; refuses one with which records would be lost."""
+    """Returns the `transaction.timeout.ms` of a sink; refuses one with which records would be lost."""
     allowed = _broker_setting(options.settings, _MAX_TIMEOUT)
     limit = _BROKERS_DEFAULT if allowed is None else allowed
     if wanted is not None and wanted > limit and allowed is not None:
@@ -55,7 +55,7 @@ def _check_against_checkpoints(timeout: int, context: OperatorContext) -> None:
 
 
 def _broker_setting(settings: Settings, name: str) -> int | None:
-    """A setting of a broker; None if it does not tell."""
+    """Returns a setting of a broker; None if unknown."""
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.admin._config import ConfigResource
 
@@ -66,6 +66,6 @@ def _broker_setting(settings: Settings, name: str) -> int | None:
         (answer,) = asked.values()
         found: Any = answer.result(_ANSWER_SECONDS)
         return int(found[name].value)
-    except Exception as error:  # Not everybody may ask; what is wrong with the brokers is told by the producer.
+    except Exception as error:  # It needs a permission; faults of the brokers are reported by the producer.
         _log.info("%s is not known: %s", name, error)
         return None

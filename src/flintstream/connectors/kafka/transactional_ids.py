@@ -1,4 +1,4 @@
-"""The transactional ids of a sink: a small pool for each subtask, used again and again."""
+"""The transactional ids of a sink: a small pool for each subtask, whose ids are reused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 class TransactionalIds:
     """Ids in the form `<prefix>-<origin>-<operator>-<subtask>-<number>`. One is free once its transaction is committed.
 
-    The origin is the job with which a chain of restores has begun. Jobs of the chain have the same ids and follow one
+    The origin is the first job of a chain of restores. Jobs of the chain have the same ids and follow one
     another; any other job has others, although its sink may have the same prefix.
     """
 
@@ -14,12 +14,12 @@ class TransactionalIds:
         self.origin = origin
         self.prefix = f"{prefix}-"
         self.scope = f"{prefix}-{origin[:12]}-{operator_id[:8]}-"
-        """What all ids of the operator begin with, of all subtasks."""
+        """The common prefix of the ids of all subtasks of the operator."""
         self._own = f"{self.scope}{subtask}-"
         self._used: set[int] = set()
 
     def take(self) -> str:
-        """A free id."""
+        """Takes a free id."""
         number = 0
         while number in self._used:
             number += 1
@@ -27,11 +27,11 @@ class TransactionalIds:
         return f"{self._own}{number}"
 
     def release(self, transactional_id: str) -> None:
-        """The transaction of an id is committed."""
+        """Releases an id whose transaction is committed."""
         if transactional_id.startswith(self._own):
             self._used.discard(int(transactional_id.removeprefix(self._own)))
 
     def subtask_of(self, transactional_id: str) -> int | None:
-        """The subtask that uses an id of the operator; None if it is none of ours."""
+        """Returns the subtask of an id of the operator; None if it is not one of ours."""
         subtask, _, number = transactional_id.removeprefix(self.scope).partition("-")
         return int(subtask) if subtask.isdecimal() and number.isdecimal() else None

@@ -1,4 +1,4 @@
-"""Transactions that outlive their producer: whoever knows a transactional id, producer id and epoch can commit.
+"""Transactions that outlive their producer: anyone with a transactional id, producer id and epoch can commit.
 
 No client library offers that, so the requests are sent raw. Each transaction has an epoch of its own: a transactional id is
 initialised anew before it is used again. So the three name one transaction, and EndTxn answers with one of these:
@@ -25,7 +25,7 @@ from flintstream.connectors.kafka.security import client_arguments
 
 _T = TypeVar("_T")
 _TRANSACTION = 1
-"""The kind of coordinator that is looked for."""
+"""The type of coordinator to find."""
 _RETRIED = frozenset({7, 13, 14, 15, 16, 51})
 """Timed out, network, coordinator loading, not available, elsewhere, busy with the transaction's last step."""
 _ENDED = frozenset({47, 48, 49, 59, 90})
@@ -37,7 +37,7 @@ _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.01, 1.0
 
 
 class Place(NamedTuple):
-    """Where a record is."""
+    """The position of a record."""
 
     topic: str
     partition: int
@@ -62,7 +62,7 @@ class KafkaTransaction(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """What the coordinator of a transactional id knows of it."""
+    """The coordinator's description of a transactional id."""
 
     transactional_id: str
     producer_id: int
@@ -74,7 +74,7 @@ class OpenTransaction(NamedTuple):
 class TransactionClient:
     """Finds, commits and aborts transactions of other processes. For one thread.
 
-    Every call ends within `seconds`, with an answer or with an error that says what was waited for.
+    Every call ends within `seconds`, with an answer or with an error that names the request.
     """
 
     def __init__(self, settings: Settings, seconds: float) -> None:
@@ -84,7 +84,7 @@ class TransactionClient:
         self._client: Any = None
 
     def commit(self, transaction: KafkaTransaction) -> bool:
-        """Commits it, now or before: then true. False if it had ended and the coordinator does not know how."""
+        """Commits a transaction; returns False if it had ended and the coordinator does not know how."""
         from aiokafka.protocol.transaction import EndTxnRequest
 
         name, producer_id, epoch = transaction[:3]
@@ -100,8 +100,9 @@ class TransactionClient:
         return True
 
     def outcome(self, transaction: KafkaTransaction) -> bool | None:
-        """Whether one that has ended was committed, as its partition's log says; None if its records are not kept any
-        longer. The marker of one that has just ended is waited for."""
+        """Returns whether an ended transaction was committed, by its partition's log; None if its records no longer
+        exist. Waits for the marker of one that has just ended.
+        """
 
         async def find() -> bool | None:
             return await self._find_marker(transaction.witness, transaction.producer_id)
@@ -110,7 +111,7 @@ class TransactionClient:
         return self._run(f"the end of transaction '{transaction.transactional_id}' in {place}", find)
 
     def describe(self, transactional_id: str) -> OpenTransaction | None:
-        """The producer that has a transactional id now; None if nobody has."""
+        """Returns the producer that owns a transactional id; None if there is none."""
         from flintstream.connectors.kafka.protocol import DescribeTransactions
 
         async def describe() -> Any:
@@ -128,7 +129,7 @@ class TransactionClient:
         return OpenTransaction(name, producer_id, epoch, started_at)
 
     def open_ids(self, prefix: str) -> list[str]:
-        """The transactional ids that begin so and have an open transaction."""
+        """Returns the transactional ids with a prefix that have an open transaction."""
         from flintstream.connectors.kafka.protocol import ListTransactions
 
         async def collect() -> list[str]:
@@ -161,7 +162,7 @@ class TransactionClient:
         try:
             if client is not None:
                 self._loop.run_until_complete(asyncio.wait_for(client.close(), 5))
-        except Exception:  # They end with the process at the latest.
+        except Exception:  # They are closed with the process at the latest.
             return
         finally:
             self._loop.close()
@@ -169,7 +170,7 @@ class TransactionClient:
     # --- requests ---
 
     def _run(self, what: str, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Calls until there is an answer, again after what passes by itself."""
+        """Sends a request until it is answered; retries temporary errors."""
         from aiokafka.errors import IncompatibleBrokerVersion, KafkaError
 
         deadline, pause = time.monotonic() + self._seconds, _FIRST_PAUSE_SECONDS
@@ -193,13 +194,13 @@ class TransactionClient:
         ) from last
 
     def _drop(self, error: Exception) -> None:
-        """Connects anew after anything but an answer: brokers and their addresses may have changed."""
+        """Reconnects after any error: brokers and their addresses may have changed."""
         client = self._client
         if client is not None and not isinstance(error, _Passing):
             self._client = None
             try:
                 self._loop.run_until_complete(asyncio.wait_for(client.close(), 5))
-            except Exception:  # The connection is gone, then.
+            except Exception:  # The connection is lost.
                 return
 
     async def _connected(self) -> Any:
@@ -223,7 +224,7 @@ class TransactionClient:
         return self._client
 
     async def _ask(self, transactional_id: str, request: Any) -> Any:
-        """The answer of the coordinator of a transactional id."""
+        """Returns the answer of the coordinator of a transactional id."""
         client = await self._connected()
         node = await client.coordinator_lookup(_TRANSACTION, transactional_id)
         answer = await client.send(node, request)
@@ -243,7 +244,7 @@ class TransactionClient:
             wanted = [(topic, [(partition, offset, _FETCH_BYTES)])]
             answer = await client.send(leader, FetchRequest(0, 0, _FETCH_BYTES, 0, wanted))
             ((_, ((_, code, high_watermark, *_, data),)),) = answer.topics
-            if code == 1:  # The records are not kept any longer.
+            if code == 1:  # The records no longer exist.
                 return None
             if code in (3, 5, 6):
                 raise _Passing(f"no leader for {topic}-{partition}")
@@ -266,7 +267,7 @@ class TransactionClient:
 
 
 class _Passing(Exception):
-    """The answer was: later."""
+    """The broker asks for a retry."""
 
 
 def _raise_if_retried(code: int) -> None:

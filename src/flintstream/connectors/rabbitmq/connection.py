@@ -42,9 +42,9 @@ class Connection:
         self._lock = threading.Lock()
         self._waiting: Future[Any] | None = None
         self.failure: Exception | None = None
-        """Why nothing can be asked of the server any more."""
+        """Why the connection or its channel is closed."""
         self.blocked: str | None = None
-        """Why the server does not take messages for the moment."""
+        """Why the server has blocked the connection for the moment."""
         self._connection: Any = None
         self._channel: Any = None
         answer = self._expect()
@@ -62,7 +62,7 @@ class Connection:
         return self._channel
 
     def call(self, what: str, ask: Callable[[Any, Callable[[Any], None]], None], seconds: float | None = None) -> Any:
-        """Has `ask(channel, done)` run on the connection's thread, and waits until it calls `done`."""
+        """Runs `ask(channel, done)` on the connection's thread, and waits until it calls `done`."""
         answer = self._expect()
 
         def done(result: Any) -> None:
@@ -78,11 +78,11 @@ class Connection:
         return self._answer(answer, what, self._seconds if seconds is None else seconds)
 
     def tell(self, say: Callable[[Any], None]) -> None:
-        """Has `say(channel)` run on the connection's thread, if the channel is open then, and does not wait."""
+        """Runs `say(channel)` on the connection's thread, if the channel is open, without waiting."""
         self._connection.ioloop.add_callback_threadsafe(lambda: say(self._channel) if self._channel.is_open else None)
 
     def declare(self, queue: str) -> None:
-        """Makes sure that there is a queue: one that is there is taken as it is, a new one is durable."""
+        """Declares a queue: an existing one is left as it is, a new one is durable."""
         try:
             self.call("queue.declare", lambda channel, done: channel.queue_declare(queue, passive=True, callback=done))
         except driver().exceptions.ChannelClosedByBroker as error:
@@ -92,7 +92,7 @@ class Connection:
             self.call("queue.declare", lambda channel, done: channel.queue_declare(queue, durable=True, callback=done))
 
     def close(self) -> None:
-        """Says good-bye to the server, which then has all that was told before."""
+        """Closes the connection in order: the server has then received everything sent before."""
         connection = self._connection
         if connection is not None:
             connection.ioloop.add_callback_threadsafe(lambda: connection.close() if connection.is_open else None)
@@ -117,7 +117,7 @@ class Connection:
             raise RabbitMqError(f"no answer to {what} within {seconds:g} seconds{why}") from None
 
     def _reopen(self) -> None:
-        """Another channel, where the server has closed the first one."""
+        """Opens another channel, if the server has closed the first one."""
         with self._lock:
             self.failure = None
         answer = self._expect()
@@ -132,7 +132,7 @@ class Connection:
         pika, answer = driver(), self._waiting
         log = logging.getLogger("pika")
         if log.level == logging.NOTSET:
-            log.setLevel(logging.CRITICAL)  # What it has to say is in the errors.
+            log.setLevel(logging.CRITICAL)  # Its messages are in the errors.
         try:
             self._connection = connection = pika.SelectConnection(
                 _parameters(self._config),
@@ -161,10 +161,10 @@ class Connection:
 
     def _ended(self, connection: Any, reason: Exception) -> None:
         self.fail(reason)
-        connection.ioloop.add_callback_threadsafe(connection.ioloop.stop)  # Behind what pika has still to tidy up.
+        connection.ioloop.add_callback_threadsafe(connection.ioloop.stop)  # After pika's own cleanup.
 
     def fail(self, reason: Exception) -> None:
-        """Nothing can be asked of the server any more, for this reason."""
+        """Marks the connection as closed, for this reason."""
         with self._lock:
             self.failure = self.failure or reason
             waiting = self._waiting

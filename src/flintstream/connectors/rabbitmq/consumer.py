@@ -11,14 +11,14 @@ from flintstream.connectors.rabbitmq.options import RMQConnectionConfig
 
 BUFFERED_MESSAGES = 20_000
 BUFFERED_BYTES = 32 * 1024 * 1024
-"""What may wait in the slot: with more of it the server is asked to pause."""
+"""The most messages buffered in the slot before the server is asked to pause."""
 
 
 class Message(NamedTuple):
-    """A message as the server has delivered it."""
+    """A delivered message."""
 
     tag: int
-    """Its delivery tag: each message of a connection has the next one."""
+    """Its delivery tag, which increases by one per message of a connection."""
     correlation_id: str | None
     body: bytes
 
@@ -36,7 +36,7 @@ class Consumer:
         self._received_bytes = self._taken_bytes = 0
         self._consumer_tag: str | None = None
         self._waits = False
-        """Whether the server was asked to pause, or to go on, and has not answered."""
+        """Whether the server was asked to pause or resume, and has not answered."""
         self._last_acknowledged = 0
         self.acknowledged = 0
         """The last delivery tag up to which the server is known to have all acknowledgements."""
@@ -59,7 +59,7 @@ class Consumer:
 
     @property
     def has_messages(self) -> bool:
-        """Returns whether there is something to take."""
+        """Returns whether there are messages to take."""
         return bool(self._buffer)
 
     def take(self, limit: int) -> list[Message]:
@@ -73,12 +73,12 @@ class Consumer:
 
     def acknowledge(self, tag: int) -> None:
         """Acknowledges all messages up to a delivery tag; does not wait."""
-        if tag > self._last_acknowledged:  # The server closes the channel if it is told twice.
+        if tag > self._last_acknowledged:  # The server closes the channel if a tag is acknowledged twice.
             self._last_acknowledged = tag
             self._connection.tell(lambda channel: self._acknowledge(channel, tag))
 
     def close(self) -> None:
-        """Disconnects. What is not acknowledged is delivered again, to whoever comes next."""
+        """Disconnects. Messages that are not acknowledged are redelivered, to any consumer."""
         self._connection.close()
 
     # --- on the connection's thread ---
@@ -114,7 +114,7 @@ class Consumer:
         else:
             self.acknowledged = tag
 
-    # --- on either ---
+    # --- on both threads ---
 
     def _is_full(self) -> bool:
         waiting = self._received_bytes - self._taken_bytes

@@ -1,4 +1,4 @@
-"""Where a RabbitMQ server is, who asks, and how a connection behaves."""
+"""The address of a RabbitMQ server, credentials, and settings of connections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEEDED = {
 
 @dataclass(frozen=True, repr=False)
 class RMQConnectionConfig:
-    """Where a RabbitMQ server is, who asks, and how a connection behaves.
+    """The address of a RabbitMQ server, credentials, and settings of connections.
 
     Example::
 
@@ -73,19 +73,19 @@ class RMQConnectionConfig:
         return self._uri
 
     def get_network_recovery_interval(self) -> int | None:
-        """Returns how long (milliseconds) to wait before each new connection; None for waits that grow."""
+        """Returns how long (milliseconds) to wait before each reconnection; None for growing intervals."""
         return self._network_recovery_interval
 
     def is_automatic_recovery(self) -> bool | None:
-        """Returns whether a lost connection is made anew, rather than fail the job; None for yes."""
+        """Returns whether to reconnect after the loss of a connection, rather than fail the job; None for yes."""
         return self._automatic_recovery
 
     def is_topology_recovery(self) -> bool | None:
-        """No effect: with each connection the queue is declared."""
+        """Accepted for compatibility, without effect: with each connection the queue is declared."""
         return self._topology_recovery
 
     def get_connection_timeout(self) -> int | None:
-        """Returns how long (milliseconds) a connection may take, and an answer; None for a minute."""
+        """Returns the timeout (milliseconds) of connecting and of an answer; None for a minute."""
         return self._connection_timeout
 
     def get_requested_channel_max(self) -> int | None:
@@ -97,16 +97,16 @@ class RMQConnectionConfig:
         return self._requested_frame_max
 
     def get_requested_heartbeat(self) -> int | None:
-        """Returns after how many seconds of silence a connection is given up; 0 for never, None for what the server says."""
+        """Returns the heartbeat timeout in seconds; 0 for none, None for the server's own."""
         return self._requested_heartbeat
 
     def get_prefetch_count(self) -> int | None:
-        """Returns how many messages a source may have that it has not acknowledged; None for any number."""
+        """Returns the most unacknowledged messages of a source; None for no limit."""
         return self._prefetch_count
 
     @property
     def timeout_seconds(self) -> float:
-        """Returns how long a connection may take, and an answer."""
+        """Returns the timeout (seconds) of connecting and of an answer."""
         return (self._connection_timeout or _TIMEOUT) / 1000
 
     def __str__(self) -> str:
@@ -125,29 +125,29 @@ class RMQConnectionConfig:
             self._config = RMQConnectionConfig()
 
         def set_port(self, port: int) -> RMQConnectionConfig.Builder:
-            """The server's port; RabbitMQ's own is 5672."""
+            """Sets the server's port; RabbitMQ's own is 5672."""
             return self._with(_port=_between("set_port: port", port, 1, _LAST_PORT))
 
         def set_host(self, host: str) -> RMQConnectionConfig.Builder:
-            """The server's name or address."""
+            """Sets the server's name or address."""
             return self._with(_host=text("set_host: host", host))
 
         def set_virtual_host(self, vhost: str) -> RMQConnectionConfig.Builder:
-            """The virtual host; the one that a server has at first is `/`."""
+            """Sets the virtual host; that of a new server is `/`."""
             return self._with(_virtual_host=text("set_virtual_host: vhost", vhost))
 
         def set_user_name(self, user_name: str) -> RMQConnectionConfig.Builder:
-            """The user's name."""
+            """Sets the user's name."""
             return self._with(_user_name=text("set_user_name: user_name", user_name))
 
         def set_password(self, password: str) -> RMQConnectionConfig.Builder:
-            """The user's password."""
+            """Sets the user's password."""
             if not isinstance(password, str):
                 raise TypeError(f"set_password: password must be a string, got a {type(password).__name__}")
             return self._with(_password=password)
 
         def set_uri(self, uri: str) -> RMQConnectionConfig.Builder:
-            """`amqp://user:password@host:port/vhost`, in the place of these; `amqps://…` for TLS."""
+            """Sets all of these by `amqp://user:password@host:port/vhost`; `amqps://…` for TLS."""
             try:
                 scheme = urlsplit(text("set_uri: uri", uri)).scheme
             except ValueError as error:
@@ -157,45 +157,45 @@ class RMQConnectionConfig:
             return self._with(_uri=uri)
 
         def set_topology_recovery_enabled(self, topology_recovery_enabled: bool) -> RMQConnectionConfig.Builder:
-            """No effect: with each connection the queue is declared."""
+            """Accepted for compatibility, without effect: with each connection the queue is declared."""
             return self._with(_topology_recovery=bool(topology_recovery_enabled))
 
         def set_requested_heartbeat(self, requested_heartbeat: int) -> RMQConnectionConfig.Builder:
-            """After how many seconds of silence a connection is given up: as the server says unless set; 0 for never."""
+            """Sets the heartbeat timeout in seconds: by default the server's own; 0 for none."""
             what = "set_requested_heartbeat: requested_heartbeat"
             return self._with(_requested_heartbeat=positive(what, requested_heartbeat, 0))
 
         def set_requested_frame_max(self, requested_frame_max: int) -> RMQConnectionConfig.Builder:
-            """The size of the largest frame: 4096 to 131,072 bytes, the default."""
+            """Sets the size of the largest frame: 4096 to 131,072 bytes, the default."""
             what = "set_requested_frame_max: requested_frame_max"
             return self._with(_requested_frame_max=_between(what, requested_frame_max, 4096, 131_072))
 
         def set_requested_channel_max(self, requested_channel_max: int) -> RMQConnectionConfig.Builder:
-            """How many channels a connection may have: it has one."""
+            """Sets how many channels a connection may have: it has one."""
             what = "set_requested_channel_max: requested_channel_max"
             return self._with(_requested_channel_max=_between(what, requested_channel_max, 1, _LAST_PORT))
 
         def set_network_recovery_interval(self, network_recovery_interval: int) -> RMQConnectionConfig.Builder:
-            """How long (milliseconds) to wait before each new connection: 50 to 2000, ever longer, unless set."""
+            """Sets how long (milliseconds) to wait before each reconnection: by default from 50 to 2000, doubling."""
             what = "set_network_recovery_interval: network_recovery_interval"
             return self._with(_network_recovery_interval=positive(what, network_recovery_interval))
 
         def set_connection_timeout(self, connection_timeout: int) -> RMQConnectionConfig.Builder:
-            """How long (milliseconds) a connection may take, and an answer: 60,000 unless set."""
+            """Sets the timeout (milliseconds) of connecting and of an answer: 60,000 by default."""
             what = "set_connection_timeout: connection_timeout"
             return self._with(_connection_timeout=positive(what, connection_timeout))
 
         def set_automatic_recovery(self, automatic_recovery: bool) -> RMQConnectionConfig.Builder:
-            """Whether a lost connection is made anew, rather than fail the job: yes unless set."""
+            """Sets whether to reconnect after the loss of a connection, rather than fail the job: yes by default."""
             return self._with(_automatic_recovery=bool(automatic_recovery))
 
         def set_prefetch_count(self, prefetch_count: int) -> RMQConnectionConfig.Builder:
-            """How many messages a source may have that it has not acknowledged: any number unless set."""
+            """Sets the most unacknowledged messages of a source: by default no limit."""
             what = "set_prefetch_count: prefetch_count"
             return self._with(_prefetch_count=_between(what, prefetch_count, 1, 65_535))
 
         def build(self) -> RMQConnectionConfig:
-            """The configuration."""
+            """Returns the configuration."""
             config = self._config
             if config._uri is None:
                 missing = [setter for name, setter in _NEEDED.items() if getattr(config, name) is None]

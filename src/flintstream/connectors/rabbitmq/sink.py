@@ -1,4 +1,4 @@
-"""The operator of a RabbitMQ sink: a block of records is published, and waited for until the server has confirmed it."""
+"""The operator of a RabbitMQ sink: publishes a block of records, and waits until the server has confirmed it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from flintstream.runtime.faults import UserCodeError, user_fault
 from flintstream.runtime.operators.base import Operator
 
 IN_FLIGHT = 5000
-"""How many messages wait for their confirms at most."""
+"""The most unconfirmed messages."""
 _PERSISTENT = 2
 
 
 class Publisher:
-    """Publishes to a queue, and knows which messages the server has not confirmed."""
+    """Publishes to a queue, and tracks unconfirmed messages."""
 
     def __init__(self, config: RMQConnectionConfig, queue: str) -> None:
         self._queue = queue
@@ -30,7 +30,7 @@ class Publisher:
         self._open: dict[int, bytes] = {}
         """The messages that are not confirmed, by their delivery tags, in order."""
         self._back: list[bytes] = []
-        """The messages for which there was no queue."""
+        """The messages returned because there was no queue."""
         self._done: Callable[[Any], None] = _nobody
         self._connection = Connection(config)
         try:
@@ -119,7 +119,7 @@ class RabbitMqSinkOperator(Operator):
             self._publish(bodies[start : start + IN_FLIGHT])
 
     def finish(self) -> None:
-        """Nothing comes behind a sink."""
+        """Does nothing: a sink has no output."""
 
     def close(self) -> None:
         self._disconnect()
@@ -149,7 +149,7 @@ class RabbitMqSinkOperator(Operator):
                 if not is_temporary(error):
                     raise self._fault(error) from error
                 publisher = self._publisher
-                self._disconnect()  # Now nothing is confirmed any more.
+                self._disconnect()  # From now on nothing is confirmed.
                 if publisher is not None:
                     bodies = publisher.unconfirmed or bodies
                 if not backoff.wait():

@@ -32,10 +32,10 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0
 
 @dataclass(frozen=True)
 class QueuePosition:
-    """What a checkpoint holds of a queue."""
+    """The position of a queue in a checkpoint."""
 
     session: str
-    """The connection by which the messages came."""
+    """The connection that delivered the messages."""
     tag: int
     """The delivery tag of the last one."""
     ids: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class QueuePosition:
 
 @dataclass(frozen=True)
 class QueueSettings:
-    """What a reader is told."""
+    """The settings of a reader."""
 
     config: RMQConnectionConfig
     queue: str
@@ -71,15 +71,15 @@ class ProcessedIds:
 
     def __init__(self, restored: Sequence[str] = ()) -> None:
         self._seen: dict[str, int] = {}
-        """Those that came by the connection at hand, with their delivery tags, in order."""
+        """Those delivered by the current connection, with their delivery tags, in order."""
         self._acknowledged: dict[str, float] = {}
         """Those whose acknowledgement the server has, each with the time when it is forgotten, in order."""
         self._unseen: dict[str, float] = {}
-        """Those that came before, each with the time when it is forgotten, in order."""
+        """Those of earlier connections, each with the time when it is forgotten, in order."""
         self._expect(restored)
 
     def is_new(self, correlation_id: str, tag: int) -> bool:
-        """Notes a message; returns whether it is to be processed."""
+        """Records a message; returns whether to process it."""
         known = correlation_id in self._seen
         for before in (self._acknowledged, self._unseen):
             known = before.pop(correlation_id, None) is not None or known
@@ -94,7 +94,7 @@ class ProcessedIds:
             self._acknowledged[each] = end
 
     def reconnected(self) -> None:
-        """What was not acknowledged will be delivered again, with other tags."""
+        """Resets the tags: messages that were not acknowledged are redelivered with others."""
         self._expect(self._seen)
         self._seen = {}
 
@@ -117,7 +117,7 @@ def _up_to(ordered: Mapping[str, float], last: float) -> list[str]:
 
 
 class QueueReader(SourceReader):
-    """Reads the one split that a queue is."""
+    """Reads a queue, which is one split."""
 
     def __init__(self, settings: QueueSettings) -> None:
         self._settings = settings
@@ -257,7 +257,7 @@ class QueueReader(SourceReader):
         self._back_off(failure)
 
     def _back_off(self, failure: BaseException) -> None:
-        """Says when the next attempt is due, or fails the job."""
+        """Schedules the next attempt, or fails the job."""
         config = self._settings.config
         seconds = 0.0 if config.is_automatic_recovery() is False else self._settings.retry_seconds
         interval = config.get_network_recovery_interval()
@@ -275,13 +275,13 @@ class QueueReader(SourceReader):
 
 
 def _close_again(connecting: Future[Consumer]) -> None:
-    """Nobody takes over what has connected too late."""
+    """Closes a connection that was made too late."""
     if connecting.exception() is None:
         connecting.result().close()
 
 
 def _in_background(call: Callable[[], _T]) -> Future[_T]:
-    """Calls something on a thread that keeps no process alive."""
+    """Runs a call on a daemon thread."""
     future: Future[_T] = Future()
 
     def run() -> None:

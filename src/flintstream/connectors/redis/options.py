@@ -115,15 +115,15 @@ class FlinkJedisPoolConfig:
             return self._with("set_ssl_ca_file: path", _ssl_ca_file=path)
 
         def set_max_total(self, max_total: int) -> FlinkJedisPoolConfig.Builder:
-            """Has no effect: a subtask has one connection."""
+            """Accepted for compatibility, without effect: a subtask has one connection."""
             return self._without_effect("set_max_total: max_total", max_total)
 
         def set_max_idle(self, max_idle: int) -> FlinkJedisPoolConfig.Builder:
-            """Has no effect: a subtask has one connection."""
+            """Accepted for compatibility, without effect: a subtask has one connection."""
             return self._without_effect("set_max_idle: max_idle", max_idle)
 
         def set_min_idle(self, min_idle: int) -> FlinkJedisPoolConfig.Builder:
-            """Has no effect: a subtask has one connection."""
+            """Accepted for compatibility, without effect: a subtask has one connection."""
             return self._without_effect("set_min_idle: min_idle", min_idle)
 
         def build(self) -> FlinkJedisPoolConfig:

@@ -39,12 +39,12 @@ class RedisStreamEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """What a reader is told."""
+    """The settings of a reader."""
 
     config: FlinkJedisPoolConfig
     group: str
     consumer: str
-    """How the names of consumers start."""
+    """The prefix of the names of consumers."""
     starting_id: str
     retry_seconds: float
     checkpointing: bool = True
@@ -52,7 +52,7 @@ class StreamSettings:
 
 
 class _Consumer:
-    """A consumer of a stream, and how far it has come."""
+    """A consumer of a stream, and its position."""
 
     def __init__(self, stream: str, name: str, position: str | None) -> None:
         self.stream = stream
@@ -60,7 +60,7 @@ class _Consumer:
         self.last = (0, 0) if position is None else _parsed(position)
         """The id of the last entry that was emitted."""
         self.pending_from: EntryId | None = (0, 0)
-        """Behind which of its pending entries it is to read; None once there are none but those it has emitted."""
+        """The pending entry after which it reads next; None once all pending entries are emitted."""
         self.unacknowledged: deque[EntryId] = deque()
         self.has_more = True
 
@@ -135,7 +135,7 @@ class StreamReader(SourceReader):
     # --- entries ---
 
     def _read(self, split_id: str, limit: int) -> SplitRecords:
-        """Returns what a consumer has pending that was not emitted; then what is new."""
+        """Returns the pending entries of a consumer that were not emitted; then new ones."""
         consumer = self._consumers[split_id]
         values: list[RedisStreamEntry] = []
         while consumer.pending_from is not None and not values:
@@ -161,7 +161,7 @@ class StreamReader(SourceReader):
         return _entries(found)
 
     def _create_group(self, consumer: _Consumer) -> None:
-        """Makes the group, and an empty stream if there is none; one that was lost goes on behind the last entry."""
+        """Creates the group, and an empty stream if there is none; a lost group resumes after the last entry emitted."""
         start = self._settings.starting_id if consumer.last == (0, 0) else _shown(consumer.last)
         try:
             self._client.xgroup_create(consumer.stream, self._settings.group, start, mkstream=True)
@@ -210,7 +210,7 @@ class StreamReader(SourceReader):
         return self._client is not None
 
     def _lose(self, error: Exception, stream: str) -> None:
-        """The connection is made anew. What the server has sent in the meantime is among the pending entries."""
+        """Drops the connection. Entries that the server has sent in the meantime are among the pending ones."""
         if not is_temporary(error):
             raise self._error(error, f", stream {stream!r}") from error
         self.close()
