@@ -88,6 +88,7 @@ class JobMaster:
         self.checkpoints = CheckpointCoordinator(
             settings.checkpoints, str(self.job_id), settings.job_name, _operators(graph), self._control.wake, self._keys
         )
+        self.checkpoints.history.remembered = settings.checkpoints_remembered
         self.checkpoints.check_storage()
         self._deliveries = Deliveries(self.progress, settings.checkpoints.enabled, lambda: self._control.cancelled)
         self._source_factory = SourceFactory(self._source_directory(), settings.checkpoints.enabled)
@@ -302,6 +303,7 @@ class JobMaster:
             self._spark = get_or_create_session(self.settings.configuration)
             self._spark_is_lost = False
         self.context.executions.begin_attempt(self.restarts)
+        self.checkpoints.history.attempt = self.restarts
         restored = self._claim_and_read()
         attempt = self.attempt = JobAttempt(self.context, self.restarts, self._spark)
         self.progress.begin_attempt()
@@ -370,6 +372,7 @@ class JobMaster:
         restored = self._control.within(seconds, "reading what to restore", self._restore_point)
         if restored is not None:
             self.checkpoints.skip_numbers_up_to(restored.checkpoint_id)
+            self.checkpoints.history.restore(restored.checkpoint_id, restored.savepoint, restored.location)
             # Including those of a checkpoint that completed after its attempt had ended.
             self._deliveries.deliver_up_to(self.checkpoints.last_epoch_in(restored.checkpoint_id))
         self._deliveries.forget()
@@ -417,7 +420,8 @@ class JobMaster:
         latest: CheckpointMetadata | None = self.checkpoints.store.latest
         if latest is None:
             return None
-        return RestoredOperators(latest.checkpoint_id, self.checkpoints.storage, latest.operators)
+        location = self.checkpoints.store.location(latest)
+        return RestoredOperators(latest.checkpoint_id, self.checkpoints.storage, latest.operators, location=location)
 
     def _keeps_checkpoints(self, last: JobStatus) -> bool:
         retention = self.settings.checkpoints.retention

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.guarantees import guarantees
 from flintstream.graph.job_graph import JobVertex
+from flintstream.jobmaster.checkpoint_reporting import checkpoints_details
 from flintstream.jobmaster.details import (
-    CheckpointDetails,
-    CheckpointsDetails,
     EdgeDetails,
     GuaranteeDetails,
     JobDetails,
@@ -27,7 +26,6 @@ from flintstream.jobmaster.details import (
 from flintstream.jobmaster.executions import Execution
 from flintstream.jobmaster.job_metrics import checkpoint_metrics, lifetime_metrics
 from flintstream.jobmaster.statistics import SubtaskMetrics
-from flintstream.runtime.checkpoint.settings import Retention
 
 if TYPE_CHECKING:
     from flintstream.jobmaster.job_master import JobMaster
@@ -55,7 +53,7 @@ def collect_details(master: JobMaster) -> JobDetails:
     times = [(status, int(seconds * 1000)) for status, seconds in list(master.status_times)]
     status, since = times[-1]
     now = int(time.time() * 1000)
-    checkpoints = _checkpoints(master)
+    checkpoints = checkpoints_details(master.checkpoints, master.context.graph.job_graph, settings.state_backend, now)
     return JobDetails(
         job_id=str(master.job_id),
         name=settings.job_name,
@@ -172,38 +170,6 @@ def _slots(master: JobMaster) -> list[SlotDetails]:
         SlotDetails(handle.slot, handle.host, handle.pid, memory[handle.slot] if handle.slot < len(memory) else 0)
         for handle in attempt.pool.handles
     ]
-
-
-def _checkpoints(master: JobMaster) -> CheckpointsDetails:
-    coordinator = master.checkpoints
-    settings = coordinator.settings
-    history = [
-        CheckpointDetails(
-            checkpoint_id=each.checkpoint_id,
-            status="COMPLETED",
-            is_savepoint=each.savepoint,
-            trigger_timestamp=each.timestamp,
-            latest_ack_timestamp=each.timestamp + int(each.seconds * 1000),
-            end_to_end_duration=int(each.seconds * 1000),
-            checkpointed_size=each.new_bytes,
-            state_size=each.all_bytes,
-        )
-        for each in list(coordinator.statistics)
-    ]
-    return CheckpointsDetails(
-        enabled=settings.enabled,
-        interval=-1 if settings.interval is None else int(settings.interval * 1000),
-        timeout=int(settings.timeout * 1000),
-        min_pause=int(settings.min_pause * 1000),
-        max_concurrent=settings.max_concurrent,
-        tolerable_failed=settings.tolerable_failures,
-        retained_on_cancellation=settings.retention is Retention.RETAIN_ON_CANCELLATION,
-        state_backend=master.settings.state_backend,
-        storage=settings.directory,
-        incremental=settings.incremental,
-        completed=len(history),
-        history=history[::-1][:100],
-    )
 
 
 def _guarantees(master: JobMaster) -> list[GuaranteeDetails]:

@@ -25,6 +25,7 @@ from flintstream.common.time import Duration
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.failures import REMEMBERED
 from flintstream.jobmaster.restart import RestartStrategy, restart_strategy
+from flintstream.runtime.checkpoint.history import REMEMBERED as CHECKPOINTS_REMEMBERED
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
 from flintstream.runtime.checkpoint.restore import restored_operators
 from flintstream.runtime.checkpoint.settings import CheckpointSettings
@@ -39,6 +40,7 @@ PYTHON_PATH = "python.pythonpath"
 _FILES, _ARCHIVES = "python.files (add_python_file)", "python.archives (add_python_archive)"
 _REQUIREMENTS, _CACHED = "python.requirements (set_python_requirements)", "register_cached_file"
 WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
+CHECKPOINT_HISTORY = "web.checkpoints.history"
 EXCEPTION_HISTORY = "web.exception-history-size"
 OBJECT_REUSE = "pipeline.object-reuse"
 STATE_BACKEND = "state.backend.type"
@@ -76,7 +78,8 @@ class JobSettings:
         self._check_python()
         for where, path in self._files():
             existing_path(path, where)
-        _ = self.checkpoints, self.watermark_interval, self.slot_timeouts, self.object_reuse, self.failures_remembered
+        _ = self.checkpoints, self.watermark_interval, self.slot_timeouts, self.object_reuse
+        _ = self.failures_remembered, self.checkpoints_remembered
         SigningKeys.read_if(self.checkpoints.signing_key_file)
         for key in CLAIM_MODE:
             check_claim_mode(self.configuration.get(key, "NO_CLAIM"), key)
@@ -170,9 +173,17 @@ class JobSettings:
     @property
     def failures_remembered(self) -> int:
         """Returns how many failures of the job are remembered."""
-        size = parse_integer(self.configuration.get(EXCEPTION_HISTORY, REMEMBERED), EXCEPTION_HISTORY)
+        return self._history_size(EXCEPTION_HISTORY, REMEMBERED)
+
+    @property
+    def checkpoints_remembered(self) -> int:
+        """Returns how many checkpoints of the job are remembered."""
+        return self._history_size(CHECKPOINT_HISTORY, CHECKPOINTS_REMEMBERED)
+
+    def _history_size(self, key: str, default: int) -> int:
+        size = parse_integer(self.configuration.get(key, default), key)
         if size < 1:
-            raise ValueError(f"{EXCEPTION_HISTORY} must be at least 1, got {size}")
+            raise ValueError(f"{key} must be at least 1, got {size}")
         return size
 
     @property

@@ -13,6 +13,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
 from flintstream.common.time import earliest
+from flintstream.runtime.checkpoint.history import CheckpointHistory
 from flintstream.runtime.checkpoint.lease import JobLease, LeaseLostError, StaleAttemptError, UnknownOutcomeError
 from flintstream.runtime.checkpoint.metadata import (
     METADATA,
@@ -159,6 +160,7 @@ class CheckpointCoordinator:
         """The checkpoints to which slots may still add files."""
         self.statistics: deque[CheckpointStatistics] = deque(maxlen=_REMEMBERED)
         """Statistics of the latest completed checkpoints."""
+        self.history = CheckpointHistory()
         self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._writer = StorageWriter("checkpoints")
         self._next_id = 1
@@ -228,6 +230,7 @@ class CheckpointCoordinator:
         with self._lock:
             self._last_started = self._last_ended = time.monotonic()
             self._failures += 1
+            self.history.count_failure()
             return self._failures <= self.settings.tolerable_failures
 
     def _periodic_due(self, epoch: int | None) -> float | None:
@@ -274,6 +277,8 @@ class CheckpointCoordinator:
             base=self._notified if directory is None else None,
             attempt=self._attempt,
         )
+        if stored:
+            self.history.begin(checkpoint_id, directory is not None, pending.timestamp, epoch)
         with self._lock:
             self._pending[checkpoint_id] = pending
             self._begun[checkpoint_id] = epoch
@@ -295,6 +300,7 @@ class CheckpointCoordinator:
             pending = late or self._pending.get(done.checkpoint_id)
             if pending is None:
                 return
+            self.history.acknowledge(done.checkpoint_id, done.tasks, done.states)
             pending.states.update(done.states)
             pending.waiting.discard(done.slot)
             if late is not None and not pending.waiting:
@@ -364,6 +370,8 @@ class CheckpointCoordinator:
                 # A failure after its entry is in the log does not make it incomplete: the next restart restores it.
                 _log.warning("job %s: %s is complete, but an error followed: %r", self._job_id, pending.kind, error)
                 metadata, location = completed, self.store.location(completed) or ""
+        if failure is None:
+            self.history.complete(pending.checkpoint_id, location, metadata.operators)
         with self._lock:
             given_up = self._pending.pop(pending.checkpoint_id, None) is None
         if given_up:
@@ -435,6 +443,7 @@ class CheckpointCoordinator:
         if pending.savepoint is None:
             self._last_ended = time.monotonic()
         if error is not None:
+            self.history.fail(pending.checkpoint_id, str(error) or type(error).__name__)
             if not pending.result.done():
                 pending.result.set_exception(error)
             # A hanging write may still finish, and a write with an unknown outcome may have completed the checkpoint:
@@ -569,6 +578,6 @@ def _statistics(pending: Pending, metadata: CheckpointMetadata) -> CheckpointSta
         pending.savepoint is not None,
         pending.timestamp,
         time.monotonic() - pending.begun,
-        sum(stored.state.size for stored in pending.states.values()),
+        sum(stored.new_bytes for stored in pending.states.values()),
         metadata.size,
     )

@@ -56,6 +56,8 @@ class PieceWriter:
         self._subtask = subtask
         self.files: list[str] = []
         """The files written, so that they can be removed again."""
+        self.reused = 0
+        """The bytes of files of earlier checkpoints that it refers to."""
 
     def write(self, snapshot: OperatorSnapshot, shared: SharedFiles | None) -> SubtaskState:
         """Writes a snapshot and returns its location. `shared` is set if later checkpoints may be based on it."""
@@ -107,6 +109,7 @@ class PieceWriter:
             known = None if shared is None else shared.find(file.identity)
             place = directory if file.identity is not None else self._target.own
             files[file.name] = known or self._file(os.path.join(database.directory, file.name), file.size, place)
+            self.reused += 0 if known is None else known.size
         identities = {file.name: file.identity for file in database.files if file.identity is not None}
         groups = (database.key_groups.start, database.key_groups.stop)
         return DatabaseHandle(database.states, files, identities, dict(database.numbers), groups, timers)
@@ -150,6 +153,9 @@ class RestoredOperators:
     checkpoint_id: int
     storage: Storage | None
     operators: dict[str, OperatorState] = field(default_factory=dict)
+    savepoint: bool = False
+    location: str | None = None
+    """Its directory, if it has one."""
 
     def chains(
         self, operator_id: str, key_groups: Collection[int], directory: str = ""

@@ -27,7 +27,7 @@ def restored_operators(
     for vertex in graph.job_graph.vertices:
         _fit_max_parallelism(vertex, graph.job_graph, metadata, location)
     _check_claimed(metadata, location, graph.job_graph, allow_unclaimed)
-    return RestoredOperators(metadata.checkpoint_id, storage, metadata.operators)
+    return RestoredOperators(metadata.checkpoint_id, storage, metadata.operators, metadata.savepoint, location)
 
 
 def _fit_max_parallelism(vertex: JobVertex, job: JobGraph, metadata: CheckpointMetadata, location: str) -> None:

@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flintstream.runtime.checkpoint.databases import SharedFiles
@@ -28,6 +28,8 @@ class SlotSnapshot:
     incremental: bool
     snapshots: list[tuple[str, str, int, OperatorSnapshot]]
     """Operator id, operator name and subtask, and the snapshot."""
+    tasks: dict[tuple[int, int], float] = field(default_factory=dict)
+    """The seconds in which each task took its snapshot, by vertex and subtask."""
 
 
 class StoredSubtask(NamedTuple):
@@ -36,6 +38,15 @@ class StoredSubtask(NamedTuple):
     state: SubtaskState
     base: int | None
     """The checkpoint on which this delta is based; None if it is self-contained."""
+    reused: int = 0
+    """The bytes of it that were stored for an earlier checkpoint."""
+    seconds: float = 0.0
+    """How long storing it took."""
+
+    @property
+    def new_bytes(self) -> int:
+        """Returns the bytes stored for this checkpoint."""
+        return self.state.size - self.reused
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,8 @@ class SnapshotDone:
     checkpoint_id: int
     states: dict[tuple[str, int], StoredSubtask]
     """By operator id and subtask."""
+    tasks: dict[tuple[int, int], float] = field(default_factory=dict)
+    """The seconds in which each task of the slot took its snapshot, by vertex and subtask."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,7 @@ class Uploads:
         written: list[str] = []
         try:
             for operator_id, name, subtask, taken in snapshot.snapshots:
+                started = time.perf_counter()
                 writer = PieceWriter(snapshot.target, name, subtask)
                 try:
                     state = writer.write(taken, self._shared if snapshot.incremental else None)
@@ -104,7 +118,9 @@ class Uploads:
                 for handle in state.keyed:
                     if isinstance(handle, DatabaseHandle):
                         self._shared.add(snapshot.checkpoint_id, handle)
-                states[operator_id, subtask] = StoredSubtask(state, taken.base)
+                states[operator_id, subtask] = StoredSubtask(
+                    state, taken.base, writer.reused, time.perf_counter() - started
+                )
         except Exception as error:
             _remove(snapshot.target, written)
             return SnapshotFailed(self._slot, snapshot.checkpoint_id, engine_fault(error))
@@ -112,7 +128,7 @@ class Uploads:
             for _, _, _, taken in snapshot.snapshots:
                 if taken.database is not None:
                     shutil.rmtree(taken.database.directory, ignore_errors=True)
-        return SnapshotDone(self._slot, snapshot.checkpoint_id, states)
+        return SnapshotDone(self._slot, snapshot.checkpoint_id, states, snapshot.tasks)
 
 
 def _remove(target: CheckpointTarget, paths: list[str]) -> None:

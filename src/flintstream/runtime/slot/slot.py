@@ -7,6 +7,7 @@ runs several in one. A slot is used by a single thread.
 from __future__ import annotations
 
 import pickle
+import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -116,13 +117,14 @@ class Slot:
 
     def snapshot(self, checkpoint_id: int, timestamp: int, target: CheckpointTarget, savepoint: bool = False) -> None:
         """Takes a snapshot of all operators; it is uploaded while the next epochs run."""
-        snapshots = [
-            (operator_id, names[operator_id], task.subtask, taken)
-            for task in self.tasks
-            for names in [{each.operator_id: each.name for each in task.vertex.operators}]
-            for operator_id, taken in task.snapshot(checkpoint_id, timestamp, savepoint).items()
-        ]
-        self.uploads.add(SlotSnapshot(checkpoint_id, target, self._incremental and not savepoint, snapshots))
+        snapshots, tasks = [], {}
+        for task in self.tasks:
+            started = time.perf_counter()
+            names = {each.operator_id: each.name for each in task.vertex.operators}
+            for operator_id, taken in task.snapshot(checkpoint_id, timestamp, savepoint).items():
+                snapshots.append((operator_id, names[operator_id], task.subtask, taken))
+            tasks[task.vertex.vertex_id, task.subtask] = time.perf_counter() - started
+        self.uploads.add(SlotSnapshot(checkpoint_id, target, self._incremental and not savepoint, snapshots, tasks))
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
         """Notifies all tasks that a checkpoint is complete: sinks commit."""
