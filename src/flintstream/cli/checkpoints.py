@@ -20,9 +20,12 @@ from flintstream.cli.checkpoint_report import (
 )
 from flintstream.cli.jobs import absolute, clear_errors
 from flintstream.cli.output import make_table, moment, print_table, size
+from flintstream.cli.remote_jobs import RemoteJob
 from flintstream.cli.running_jobs import choose_job
+from flintstream.cli.server_client import server_option
 from flintstream.common.configuration import load_configuration
 from flintstream.common.flint_options import SIGNING_KEY_FILE
+from flintstream.jobmaster.registry_client import Job
 from flintstream.jobmaster.registry_files import RegistryError
 from flintstream.runtime.checkpoint.signing import SigningKeys
 
@@ -50,8 +53,9 @@ _SIGNATURES = {
     is_flag=True,
     help="Sign the checkpoint or savepoint in DIRECTORY, if you trust it; in a job's directory, the last one.",
 )
+@server_option
 @click.argument("place", metavar="DIRECTORY|JOB")
-def checkpoints(place: str, as_json: bool, key_file: str | None, sign: bool) -> None:
+def checkpoints(place: str, as_json: bool, key_file: str | None, sign: bool, server: str | None) -> None:
     """Shows the checkpoints and savepoints in DIRECTORY, or the completed checkpoints of a running JOB.
 
     DIRECTORY may hold many jobs, one job, or a single checkpoint or savepoint. Every file is read and verified against
@@ -59,12 +63,15 @@ def checkpoints(place: str, as_json: bool, key_file: str | None, sign: bool) -> 
     of them.
     """
     with clear_errors():
+        if server is not None:
+            _show_of_job(choose_job(place, server), as_json)
+            return
         keys = SigningKeys.read_if(key_file or SIGNING_KEY_FILE.of(load_configuration().to_dict()))
         if sign:
             _sign(place, keys)
             return
         if "://" not in place and not os.path.exists(absolute(place)):
-            _show_of_job(place, as_json)
+            _show_of_job(_find(place), as_json)
             return
         reports = inspect_directory(absolute(place), keys)
     if not reports:
@@ -86,11 +93,14 @@ def _sign(place: str, keys: SigningKeys | None) -> None:
     click.echo(f"{sign_checkpoint(absolute(place), keys)} is signed.")
 
 
-def _show_of_job(text: str, as_json: bool) -> None:
+def _find(text: str) -> Job | RemoteJob:
     try:
-        job = choose_job(text)
+        return choose_job(text)
     except RegistryError as error:
         raise click.ClickException(f"there is no directory {text!r}, and {error}") from error
+
+
+def _show_of_job(job: Job | RemoteJob, as_json: bool) -> None:
     found = job.checkpoints()
     if as_json:
         click.echo(json.dumps(found, indent=2))

@@ -15,7 +15,9 @@ from pathlib import Path
 import click
 
 from flintstream.cli.output import cut_to_fit, duration, make_table, moment, print_table, time_of_day
+from flintstream.cli.remote_jobs import dispose_savepoint, find_remote_jobs
 from flintstream.cli.running_jobs import choose_job
+from flintstream.cli.server_client import choose_server, server_option
 from flintstream.jobmaster.registry_client import Job, find_jobs
 from flintstream.jobmaster.registry_files import RegistryError
 from flintstream.runtime.checkpoint.metadata import METADATA
@@ -46,10 +48,14 @@ def clear_errors() -> Iterator[None]:
 @click.option(
     "-a", "--all", "everything", is_flag=True, help="Include jobs that have ended while their program still runs."
 )
-def list_jobs(running: bool, everything: bool) -> None:
-    """Lists the running jobs of this user's programs."""
+@server_option
+def list_jobs(running: bool, everything: bool, server: str | None) -> None:
+    """Lists the running jobs of this user's programs, or of a job server."""
     if running and everything:
         raise click.UsageError("-r and -a exclude each other.")
+    if server is not None:
+        _list_remote(server, running, everything)
+        return
     with clear_errors():
         jobs = [job for job in find_jobs() if everything or not job.ended]
     if running:
@@ -61,6 +67,25 @@ def list_jobs(running: bool, everything: bool) -> None:
     for job in jobs:
         if job.file.failure is not None:
             click.echo(f"{job} is {job.status}: {job.file.failure}", err=True)
+
+
+def _list_remote(server: str, running: bool, everything: bool) -> None:
+    with clear_errors():
+        found = find_remote_jobs(choose_server(server))
+    jobs = [job for job in found if everything or not job.ended]
+    if running:
+        jobs = [job for job in jobs if job.status not in ("CREATED", "INITIALIZING")]
+    if not jobs:
+        click.echo("There are no jobs." if everything else "No jobs are running.")
+        return
+    on_terminal = sys.stdout.isatty()
+    columns = ("JOB", "NAME", "STATUS", "STARTED", "DURATION", "TASKS")
+    digits = _distinct_digits([job.job_id for job in jobs]) if on_terminal else None
+    table = make_table(*columns, right=("DURATION", "TASKS"))
+    for job in jobs:
+        started = time_of_day(job.started) if on_terminal else moment(job.started)
+        table.add_row(job.job_id[:digits], job.name, job.status, started, duration(job.seconds), str(job.tasks))
+    print_table(table)
 
 
 def _print_jobs(jobs: list[Job], on_terminal: bool) -> None:
@@ -104,9 +129,10 @@ def _distinct_digits(job_ids: list[str]) -> int:
 
 @click.command()
 @click.option("-d", "--dispose", "disposed", metavar="PATH", help="Remove the savepoint at PATH.")
+@server_option
 @click.argument("job", required=False)
 @click.argument("directory", required=False)
-def savepoint(job: str | None, directory: str | None, disposed: str | None) -> None:
+def savepoint(job: str | None, directory: str | None, disposed: str | None, server: str | None) -> None:
     """Takes a savepoint of JOB below DIRECTORY, or removes one.
 
     JOB is an id or a name, or an unambiguous prefix of either. Without DIRECTORY the job's own
@@ -115,10 +141,13 @@ def savepoint(job: str | None, directory: str | None, disposed: str | None) -> N
     if (job is None) == (disposed is None):
         raise click.UsageError("specify either a JOB, or -d with the PATH of a savepoint.")
     with clear_errors():
-        if disposed is not None:
+        if disposed is not None and server is not None:
+            dispose_savepoint(choose_server(server), absolute(disposed))
+            click.echo(f"Removed the savepoint {absolute(disposed)}.", err=True)
+        elif disposed is not None:
             _dispose(disposed)
         elif job is not None:
-            chosen = choose_job(job)
+            chosen = choose_job(job, server)
             click.echo(chosen.savepoint(None if directory is None else absolute(directory)))
             click.echo(f"Took a savepoint of job {chosen}.", err=True)
 
@@ -128,11 +157,12 @@ def savepoint(job: str | None, directory: str | None, disposed: str | None) -> N
     "-d", "--drain", is_flag=True, help="Send the last watermark and the end of the input before the savepoint."
 )
 @click.option("-p", "--savepointPath", "directory", metavar="DIRECTORY", help="Where to put the savepoint.")
+@server_option
 @click.argument("job")
-def stop(job: str, directory: str | None, drain: bool) -> None:
+def stop(job: str, directory: str | None, drain: bool, server: str | None) -> None:
     """Stops JOB with a savepoint: everything it has read is processed and committed."""
     with clear_errors():
-        chosen = choose_job(job)
+        chosen = choose_job(job, server)
         click.echo(chosen.stop(None if directory is None else absolute(directory), drain))
         click.echo(f"Stopped job {chosen}.", err=True)
 
@@ -147,8 +177,9 @@ def stop(job: str, directory: str | None, drain: bool) -> None:
     flag_value=_DEFAULT,
     help="Take a savepoint before.",
 )
+@server_option
 @click.argument("job", required=False)
-def cancel(job: str | None, directory: str | None) -> None:
+def cancel(job: str | None, directory: str | None, server: str | None) -> None:
     """Cancels JOB, optionally after taking a savepoint."""
     if job is None and directory:
         # `cancel -s JOB`: the word after the option is the job, as in Flink.
@@ -156,7 +187,7 @@ def cancel(job: str | None, directory: str | None) -> None:
     if job is None:
         raise click.UsageError("Missing argument 'JOB'.")
     with clear_errors():
-        chosen = choose_job(job)
+        chosen = choose_job(job, server)
         location = chosen.cancel(directory is not None, absolute(directory) if directory else None)
     if location is not None:
         click.echo(location)

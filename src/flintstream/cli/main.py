@@ -11,10 +11,12 @@ from rich.table import Table
 from flintstream import __version__
 from flintstream.cli.checkpoints import checkpoints
 from flintstream.cli.demos import Demo, find_demos
-from flintstream.cli.jobs import cancel, list_jobs, savepoint, stop
+from flintstream.cli.jobs import cancel, clear_errors, list_jobs, savepoint, stop
 from flintstream.cli.program_options import ProgramCommand, ProgramOptions, program_options
 from flintstream.cli.runner import Program, ProgramFailedError, run_program
 from flintstream.cli.server import server
+from flintstream.cli.server_client import choose_server
+from flintstream.cli.submission import submit_program
 
 __all__ = ["cli", "main"]
 
@@ -31,6 +33,14 @@ def cli() -> None:
 @program_options
 def run(options: ProgramOptions) -> None:
     """Runs the program SCRIPT with ARGUMENTS. The options are those of `flink run`."""
+    if options.detached:
+        with clear_errors():
+            server = choose_server(options.server, options.settings)
+            job_id = submit_program(server, options.program, options.settings, options.pyflink)
+        click.echo(f"Job has been submitted with JobID {job_id}")
+        return
+    if options.server is not None:
+        raise click.UsageError("-m names a job server, which runs programs detached: use -d with it.")
     _run(options.program, options.settings, pyflink=options.pyflink)
 
 
@@ -39,8 +49,11 @@ def run(options: ProgramOptions) -> None:
 def info(options: ProgramOptions) -> None:
     """Prints the plan of the program SCRIPT without running its job.
 
-    With -s, state that the job could not restore is refused as `flint run` would refuse it.
+    With -s, state that the job could not restore is refused as `flint run` would refuse it. The plan is made here, and is
+    the same on the job server that -m names.
     """
+    if options.detached:
+        raise click.UsageError("-d: the plan is printed at once; there is nothing to detach from.")
     _run(options.program, options.settings, pyflink=options.pyflink, plan_only=True)
 
 

@@ -34,6 +34,9 @@ class ProgramOptions:
     program: Program
     settings: dict[str, str]
     pyflink: bool
+    detached: bool = False
+    server: str | None = None
+    """The job server named by `-m`."""
 
 
 class ProgramCommand(click.Command):
@@ -91,6 +94,8 @@ def program_options(command: Callable[..., None]) -> Callable[..., None]:
         restored: str | None,
         allow_unclaimed: bool,
         claim_mode: str | None,
+        detached: bool,
+        server: str | None,
         **others: Any,
     ) -> None:
         if python is not None and module is not None:
@@ -99,12 +104,13 @@ def program_options(command: Callable[..., None]) -> Callable[..., None]:
             if not words:
                 raise click.UsageError("Missing argument 'SCRIPT'.")
             python, words = _FILE.convert(words[0], None, click.get_current_context()), words[1:]
-        chosen = {**settings, **_python_settings(others), **_restore_settings(restored, allow_unclaimed, claim_mode)}
+        restore = _restore_settings(restored, allow_unclaimed, claim_mode, detached)
+        chosen = {**settings, **_python_settings(others), **restore}
         if parallelism is not None:
             chosen["parallelism.default"] = str(parallelism)
         files = chosen.get("python.files", "")
         program = Program(python, module, words, tuple(filter(None, files.split(","))))
-        command(options=ProgramOptions(program, chosen, pyflink), **others)
+        command(options=ProgramOptions(program, chosen, pyflink, detached, server), **others)
 
     decorated: Any = run
     for decorate in reversed(_OPTIONS):
@@ -115,12 +121,15 @@ def program_options(command: Callable[..., None]) -> Callable[..., None]:
     return decorated  # type: ignore[no-any-return]
 
 
-def _restore_settings(restored: str | None, allow_unclaimed: bool, claim_mode: str | None) -> dict[str, str]:
+def _restore_settings(
+    restored: str | None, allow_unclaimed: bool, claim_mode: str | None, detached: bool
+) -> dict[str, str]:
     settings = {}
     with clear_errors():
         if restored is not None:
             settings[RESTORE_PATH] = absolute(restored)
-            read_checkpoint(settings[RESTORE_PATH])
+            if not detached:  # The server's machine may reach what this one does not.
+                read_checkpoint(settings[RESTORE_PATH])
         if claim_mode is not None:
             check_claim_mode(claim_mode, "--claimMode")
     if allow_unclaimed:
@@ -264,16 +273,15 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     _refused("-c", "--class", instead="programs are written in Python: name one with -py FILE or -pym MODULE."),
     _refused("-j", "--jarfile", instead="programs are written in Python: name one with -py FILE or -pym MODULE."),
     _refused("-C", "--classpath", instead="connectors need no jars; set jars for Spark with -D spark.jars=PATHS."),
-    _refused(
-        "-d",
-        "--detached",
-        takes_value=False,
-        instead="the job runs in the program's process: start it in the background, `nohup flint run … &`.",
+    click.option(
+        "-d", "--detached", "detached", is_flag=True, help="Hand the program to a job server, and return at once."
     ),
-    _refused(
+    click.option(
         "-m",
         "--jobmanager",
-        instead="there is no JobManager to connect to: select the cluster with -D spark.master=URL.",
+        "server",
+        metavar="HOST:PORT",
+        help="The job server for -d; by default that of this machine.",
     ),
     _refused("-yid", "--yarnapplicationId", instead="set -D spark.master=yarn to run on YARN."),
     _refused("-z", "--zookeeperNamespace", instead="ZooKeeper is not used: restart a job with -s PATH."),

@@ -40,6 +40,16 @@ class Job:
     status: str
 
     @property
+    def job_id(self) -> str:
+        """Returns its id."""
+        return self.file.job_id
+
+    @property
+    def name(self) -> str:
+        """Returns its name."""
+        return self.file.name
+
+    @property
     def ended(self) -> bool:
         """Returns whether it has ended."""
         return self.file.ended is not None

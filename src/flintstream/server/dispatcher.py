@@ -230,6 +230,8 @@ class Dispatcher:
                     job.driver = Process(details.driver_pid, None)
                     await self._write(self.store.add, replace(job))
                     self._jobs[job.job_id] = job
+                    if not details.ended:
+                        self._watch(job)
                 if _is_of_another(job, details):
                     _log.warning("ignored details of job %s by process %d", job.job_id, details.driver_pid)
                 elif not job.ended:

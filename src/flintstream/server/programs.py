@@ -1,33 +1,21 @@
-"""`POST /programs`: takes a program with all its files from `flint run -d`, as a zip archive.
-
-The archive holds `submission.json` and the files that it names by their places in the archive. Names that leave the
-archive's directory, and archives that unpack to more than the limit, are refused.
-"""
+"""`POST /programs`: takes a program with all its files from `flint run -d`, as a zip archive."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from pathlib import Path
 
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import JSONResponse
 
-from flintstream.server.jobs import Jobs, NotPermittedError, Submission
+from flintstream.server.jobs import Jobs, NotPermittedError
+from flintstream.server.program_archive import unpack
 from flintstream.server.settings import ServerSettings
 
-__all__ = ["SUBMISSION", "program_router"]
-
-SUBMISSION = "submission.json"
-PLACE = "flint-archive:"
-"""What precedes a path of the archive in the settings of a submission."""
-_MOST_ENTRIES = 20_000
-_CHUNK = 1 << 20
+__all__ = ["program_router"]
 
 
 def program_router(jobs: Jobs, settings: ServerSettings) -> APIRouter:
@@ -44,7 +32,7 @@ def program_router(jobs: Jobs, settings: ServerSettings) -> APIRouter:
                 file.write(chunk)
             place = Path(tempfile.mkdtemp(prefix="incoming-", dir=settings.data))
             try:
-                submission = await asyncio.to_thread(_unpack, file, place, settings.max_upload_size)
+                submission = await asyncio.to_thread(unpack, file, place, settings.max_upload_size)
                 job_id = await jobs.submit(submission)
             except (ValueError, OSError, zipfile.BadZipFile) as error:
                 raise HTTPException(400, f"the program cannot be submitted: {error}") from error
@@ -53,83 +41,3 @@ def program_router(jobs: Jobs, settings: ServerSettings) -> APIRouter:
         return JSONResponse({"jobid": job_id}, 202)
 
     return router
-
-
-def _unpack(file: IO[bytes], place: Path, most: int) -> Submission:
-    with zipfile.ZipFile(file) as archive:
-        entries = archive.infolist()
-        if len(entries) > _MOST_ENTRIES or sum(each.file_size for each in entries) > most:
-            raise ValueError(f"it has more than {_MOST_ENTRIES} files, or they are larger than {most} bytes")
-        left = most
-        for each in entries:
-            target = place / _safe(each.filename)
-            if each.is_dir():
-                target.mkdir(mode=0o700, parents=True, exist_ok=True)
-                continue
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            left = _copy(archive, each, target, left)
-    return _submission(json.loads((place / SUBMISSION).read_bytes()), place)
-
-
-def _copy(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path, left: int) -> int:
-    with archive.open(entry) as packed, target.open("xb") as unpacked:
-        while chunk := packed.read(_CHUNK):
-            left -= len(chunk)
-            if left < 0:
-                raise ValueError("it unpacks to more than its table of contents says")
-            unpacked.write(chunk)
-    return left
-
-
-def _safe(name: str) -> PurePosixPath:
-    path = PurePosixPath(name)
-    if path.is_absolute() or not path.parts or ".." in path.parts or "\x00" in name or "\\" in name:
-        raise ValueError(f"{name!r} is not a path within the archive")
-    return path
-
-
-def _submission(given: Any, place: Path) -> Submission:
-    if not isinstance(given, dict):
-        raise ValueError(f"{SUBMISSION} must be an object")
-    module, job_id = given.get("module"), given.get("job_id")
-    arguments, settings = given.get("arguments", []), given.get("settings", {})
-    if not all(each is None or isinstance(each, str) for each in (module, job_id)):
-        raise ValueError("module and job_id must be texts")
-    if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
-        raise ValueError("arguments must be a list of texts")
-    if not _is_texts(settings):
-        raise ValueError("settings must be texts by texts")
-    program = given.get("program", "")
-    if not isinstance(program, str) or (not program and module is None):
-        raise ValueError("program or module must be given")
-    return Submission(
-        str(_within(place, program)) if program else "",
-        module,
-        tuple(arguments),
-        {key: _resolve(place, text) for key, text in settings.items()},
-        job_id,
-        given.get("pyflink") is True,
-    )
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(each, str) for pair in value.items() for each in pair)
-
-
-def _within(place: Path, name: str) -> Path:
-    path = place / _safe(name)
-    if not path.exists():
-        raise ValueError(f"the archive has no {name!r}")
-    return path
-
-
-def _resolve(place: Path, text: str) -> str:
-    """Replaces places in the archive by the paths of what was unpacked."""
-    if PLACE not in text:
-        return text
-    first, *others = text.split(PLACE)
-    resolved = [first]
-    for each in others:
-        end = next((index for index, character in enumerate(each) if character in ",#"), len(each))
-        resolved.append(f"{_within(place, each[:end])}{each[end:]}")
-    return "".join(resolved)

@@ -11,10 +11,7 @@ import hashlib
 import hmac
 import ipaddress
 import json
-import os
-import secrets
 import socket
-import stat
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,22 +20,16 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flintstream.server.settings import ServerSettings
+from flintstream.server.token_file import create_token, read_token
 
-__all__ = ["COOKIE", "Guard", "SecurityError", "Token"]
+__all__ = ["COOKIE", "Guard", "Token"]
 
 COOKIE = "flint-session"
-LEAST_TOKEN = 16
-"""The length of the shortest token that is accepted."""
 MAX_BODY = 4 * 1024 * 1024
 """The largest body, except for uploads."""
-_LONGEST_FILE = 4096
 _UPLOADS = ("/jars/upload", "/programs")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
-
-
-class SecurityError(ValueError):
-    """A file that the server's safety depends on cannot be used; the message says why."""
 
 
 class Token:
@@ -50,40 +41,10 @@ class Token:
         """What the cookie holds: it proves that its page had the token, and does not reveal it."""
 
     @staticmethod
-    def read(path: Path) -> Token:
-        """Reads the token from a file that only its owner can read."""
-        try:
-            with path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                data = file.read(_LONGEST_FILE)
-        except OSError as error:
-            raise SecurityError(f"the token file {path} cannot be read: {error.strerror}") from error
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise SecurityError(
-                f"the token file {path} must belong to this user, and nobody else may read it (mode 0600)"
-            )
-        try:
-            text = data.decode("ascii").strip()
-        except UnicodeDecodeError:
-            text = ""
-        if len(text) < LEAST_TOKEN or not text.isprintable() or " " in text:
-            raise SecurityError(
-                f"the token file {path} must hold one line of at least {LEAST_TOKEN} ASCII characters without spaces"
-            )
-        return Token(text)
-
-    @staticmethod
     def read_or_create(path: Path) -> Token:
-        """Reads the token; a file that does not exist is created with a random one."""
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
-            return Token.read(path)
-        except OSError as error:
-            raise SecurityError(f"the token file {path} cannot be created: {error.strerror}") from error
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(secrets.token_urlsafe(32) + "\n")
-        return Token.read(path)
+        """Reads the token from its file; one that does not exist is created with a random token."""
+        create_token(path)
+        return Token(read_token(path))
 
     def matches(self, given: str) -> bool:
         """Returns whether a client knows the token. Takes as long for a wrong one as for the right one."""
