@@ -227,7 +227,7 @@ class ExecutionConfig:
         java_only("ExecutionConfig.enable_force_kryo", _PYTHON_TYPES)
 
     def disable_force_kryo(self) -> ExecutionConfig:
-        """Does nothing: Kryo is never used."""
+        """Accepted for compatibility, without effect: Kryo is never used."""
         return self
 
     def is_force_kryo_enabled(self) -> bool:
@@ -239,7 +239,7 @@ class ExecutionConfig:
         java_only("ExecutionConfig.enable_force_avro", _PYTHON_TYPES)
 
     def disable_force_avro(self) -> ExecutionConfig:
-        """Does nothing: Java's Avro is never used."""
+        """Accepted for compatibility, without effect: Java's Avro is never used."""
         return self
 
     def is_force_avro_enabled(self) -> bool:

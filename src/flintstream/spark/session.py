@@ -48,8 +48,10 @@ __all__ = [
     "in_session",
     "is_local",
     "job_session",
+    "log_level",
     "loss_of",
     "session_like",
+    "spark_settings",
     "work_directory",
 ]
 
@@ -245,11 +247,11 @@ def _start_session(config: Mapping[str, str]) -> SparkSession:
     logging.getLogger("py4j").setLevel(logging.ERROR)
     directory = _jvm_directory()
     builder = SparkSession.builder
-    for key, value in _settings(config, directory).items():
+    for key, value in spark_settings(config, directory).items():
         builder = builder.config(key, value)
     with environment_variables(_jvm_environment(directory)), broken_off_cleanly(directory):
         spark = builder.getOrCreate()
-        spark.sparkContext.setLogLevel(_log_level(config).upper())
+        spark.sparkContext.setLogLevel(log_level(config).upper())
         _own_it(spark, directory)
     return spark
 
@@ -266,7 +268,8 @@ def _own_it(spark: SparkSession, directory: Path) -> None:
     hush(context)
 
 
-def _settings(config: Mapping[str, str], work: Path) -> dict[str, str]:
+def spark_settings(config: Mapping[str, str], work: Path) -> dict[str, str]:
+    """Returns the settings of our own Spark, with its files in a directory; those in `config` take precedence."""
     given = {key: str(value) for key, value in config.items() if key.startswith("spark.")}
     master = given.get("spark.master") or spark_master() or "local[*]"
     settings = {**_DEFAULTS, "spark.master": master}
@@ -293,13 +296,14 @@ def _settings(config: Mapping[str, str], work: Path) -> dict[str, str]:
 
 
 def _logging_options(config: Mapping[str, str]) -> str:
-    level = _log_level(config)
+    level = log_level(config)
     options = f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()} -D{SPARK_LOG_LEVEL.key}={level}"
     # The job itself reports failed tasks; Spark's own report is available on request.
     return options if level == _DEFAULT_LOG_LEVEL else f"{options} -D{TASK_LOG_LEVEL}={level}"
 
 
-def _log_level(config: Mapping[str, str]) -> str:
+def log_level(config: Mapping[str, str]) -> str:
+    """Returns the JVM's log level; refuses an unknown one."""
     given = SPARK_LOG_LEVEL.of(config)
     if given is not None:
         return given

@@ -33,7 +33,7 @@ class FakeSession(SparkSession):
 
 
 def test_a_local_session_is_private_and_quiet(tmp_path: Path) -> None:
-    settings = session._settings({}, tmp_path)
+    settings = session.spark_settings({}, tmp_path)
     assert settings["spark.master"] == "local[*]"
     assert settings["spark.driver.bindAddress"] == "127.0.0.1"
     assert settings["spark.ui.enabled"] == "false"
@@ -52,7 +52,7 @@ def test_the_users_settings_win(tmp_path: Path) -> None:
         "spark.driver.extraJavaOptions": "-Dmine=1",
         "parallelism.default": "4",
     }
-    settings = session._settings(given, tmp_path)
+    settings = session.spark_settings(given, tmp_path)
     assert settings["spark.master"] == "local[3]"
     assert settings["spark.driver.memory"] == "3g"
     assert "UseSerialGC" not in settings["spark.driver.extraJavaOptions"]
@@ -61,26 +61,26 @@ def test_the_users_settings_win(tmp_path: Path) -> None:
 
 
 def test_a_cluster_session_keeps_the_clusters_own_directories_and_addresses(tmp_path: Path) -> None:
-    settings = session._settings({"spark.master": "spark://host:7077"}, tmp_path)
+    settings = session.spark_settings({"spark.master": "spark://host:7077"}, tmp_path)
     assert not {"spark.local.dir", "spark.driver.host", "spark.driver.memory"} & settings.keys()
 
 
 def test_the_master_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLINT_SPARK_MASTER", "local[7]")
-    assert session._settings({}, tmp_path)["spark.master"] == "local[7]"
+    assert session.spark_settings({}, tmp_path)["spark.master"] == "local[7]"
 
 
 def test_a_long_temporary_directory_turns_unix_sockets_off(tmp_path: Path) -> None:
     deep = tmp_path / ("x" * 80)
     deep.mkdir()
-    assert session._settings({}, deep)["spark.python.unix.domain.socket.enabled"] == "false"
+    assert session.spark_settings({}, deep)["spark.python.unix.domain.socket.enabled"] == "false"
 
 
 def test_an_unknown_log_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(session.LOG_LEVEL_VARIABLE, "loud")
     with pytest.raises(ValueError, match="FLINT_SPARK_LOG. must be one of .* got 'loud'"):
-        session._log_level({})
-    assert session._log_level({"flint.spark.log-level": "WARN"}) == "warn"
+        session.log_level({})
+    assert session.log_level({"flint.spark.log-level": "WARN"}) == "warn"
 
 
 def test_spark_connect_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,24 +127,24 @@ CLUSTER = {"spark.master": "spark://host:7077"}
 
 
 def test_a_local_session_wants_a_secret_unless_the_user_says_otherwise(tmp_path: Path) -> None:
-    assert session._settings({}, tmp_path)["spark.authenticate"] == "true"
-    assert session._settings({"spark.authenticate": "false"}, tmp_path)["spark.authenticate"] == "false"
-    assert "spark.authenticate" not in session._settings(CLUSTER, tmp_path), (
+    assert session.spark_settings({}, tmp_path)["spark.authenticate"] == "true"
+    assert session.spark_settings({"spark.authenticate": "false"}, tmp_path)["spark.authenticate"] == "false"
+    assert "spark.authenticate" not in session.spark_settings(CLUSTER, tmp_path), (
         "a cluster's secret is for its owner to set"
     )
 
 
 def test_one_setting_encrypts_what_spark_sends_between_machines(tmp_path: Path) -> None:
-    settings = session._settings({**CLUSTER, **ENCRYPTED}, tmp_path)
+    settings = session.spark_settings({**CLUSTER, **ENCRYPTED}, tmp_path)
     encrypted = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
     assert [settings[key] for key in encrypted] == ["true"] * 3
-    assert not {*encrypted} & session._settings(CLUSTER, tmp_path).keys()
-    local = session._settings({**ENCRYPTED, "spark.master": "local[2]"}, tmp_path)
+    assert not {*encrypted} & session.spark_settings(CLUSTER, tmp_path).keys()
+    local = session.spark_settings({**ENCRYPTED, "spark.master": "local[2]"}, tmp_path)
     assert "spark.network.crypto.enabled" not in local, "nothing leaves the machine"
 
 
 def test_sparks_other_way_to_encrypt_will_do_too(tmp_path: Path) -> None:
-    settings = session._settings({**CLUSTER, **ENCRYPTED, "spark.ssl.rpc.enabled": "true"}, tmp_path)
+    settings = session.spark_settings({**CLUSTER, **ENCRYPTED, "spark.ssl.rpc.enabled": "true"}, tmp_path)
     assert "spark.network.crypto.enabled" not in settings
     assert settings["spark.io.encryption.enabled"] == "true"
 
@@ -152,7 +152,7 @@ def test_sparks_other_way_to_encrypt_will_do_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled"])
 def test_settings_that_contradict_encryption_are_refused(tmp_path: Path, key: str) -> None:
     with pytest.raises(EncryptionError, match=rf"flint\.network\.encryption is true, but {key} is 'false'"):
-        session._settings({**CLUSTER, **ENCRYPTED, key: "false"}, tmp_path)
+        session.spark_settings({**CLUSTER, **ENCRYPTED, key: "false"}, tmp_path)
 
 
 def test_a_session_that_was_started_without_encryption_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ class RMQConnectionConfig:
         return self._automatic_recovery
 
     def is_topology_recovery(self) -> bool | None:
-        """Accepted for compatibility, without effect: with each connection the queue is declared."""
+        """Returns what :meth:`Builder.set_topology_recovery_enabled` was given."""
         return self._topology_recovery
 
     def get_connection_timeout(self) -> int | None:
