@@ -43,6 +43,8 @@ class UserMetric:
     """A number or a text; `count` and `rate` of a meter; the statistics of a distribution."""
     variables: dict[str, str] = field(default_factory=dict)
     """The variables of its groups: `{"shop": "berlin"}`."""
+    logical_name: str = ""
+    """Its name without the values of variables: `shop.orders`."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ from flintstream.jobmaster.details import (
 from flintstream.jobmaster.executions import Execution
 from flintstream.jobmaster.job_metrics import checkpoint_metrics, lifetime_metrics
 from flintstream.jobmaster.statistics import SubtaskMetrics
+from flintstream.runtime.slot.messages import Measure
+from flintstream.runtime.slot.protocol import VertexReport
 
 if TYPE_CHECKING:
     from flintstream.jobmaster.job_master import JobMaster
@@ -45,11 +47,14 @@ _SECRETS = (
 )
 """Flink's list of what marks a key whose value is a secret."""
 HIDDEN = "******"
+_MEASURE_SECONDS = 0.5
+"""How long slots have to say how far they are."""
 
 
 def collect_details(master: JobMaster) -> JobDetails:
     """Returns everything known about a job now; may be called from any thread."""
     settings = master.settings
+    _measure(master)
     times = [(status, int(seconds * 1000)) for status, seconds in list(master.status_times)]
     status, since = times[-1]
     now = int(time.time() * 1000)
@@ -84,6 +89,19 @@ def collect_details(master: JobMaster) -> JobDetails:
         history=master.statistics.history(),
         phase=None if status.is_globally_terminal_state() else master.progress.current_phase,
     )
+
+
+def _measure(master: JobMaster) -> None:
+    attempt = master.attempt
+    if attempt is None:
+        return
+
+    def ask() -> list[VertexReport] | None:
+        answers = attempt.pool.ask(Measure(), _MEASURE_SECONDS).values()
+        complete = [answer for answer in answers if answer is not None]
+        return [report for answer in complete for report in answer] if len(complete) == len(answers) else None
+
+    master.statistics.measure(ask)
 
 
 def without_secrets(values: Mapping[str, str]) -> dict[str, str]:

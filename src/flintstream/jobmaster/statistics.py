@@ -21,6 +21,8 @@ from flintstream.runtime.slot.protocol import EpochReport, OperatorReport, Verte
 
 WINDOW_SECONDS = 10.0
 """The time over which rates are computed."""
+MEASURE_SECONDS = 1.0
+"""The least time between two measurements of slots that do not report."""
 _STEP_SECONDS = 0.5
 """The least time between two samples for rates."""
 _PENDING = "pendingRecords"
@@ -63,7 +65,8 @@ class JobStatistics:
     """The metrics of a job. Its thread reports epochs; any thread may read.
 
     Counters restart with each attempt, as in Flink. Rates are those of the last ten seconds, in which the records of an
-    epoch count as spread evenly over it; while an epoch runs, they are those of the ten seconds before it.
+    epoch count as spread evenly over it; while an epoch runs, they are those of the ten seconds before it, or before the
+    last measurement in it.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class JobStatistics:
         self._samples: deque[_Sample] = deque([_Sample(now, {})])
         self._done: Mapping[SubtaskKey, _Totals] = {}
         """The totals after the last epoch."""
+        self._measured = now
 
     # --- updates by the job's thread ---
 
@@ -116,10 +120,34 @@ class JobStatistics:
             if now - self._samples[-1].time >= _STEP_SECONDS:
                 self._add_sample(now, self._done)  # Nothing happened until now.
 
+    def measure(self, ask: Callable[[], Sequence[VertexReport] | None]) -> None:
+        """Measures the slots now, if the last reports are not new: in a long epoch, or when there is nothing to do.
+
+        `ask` asks the slots; it may take a moment.
+        """
+        with self._lock:
+            now, before = self._clock(), self._done
+            if not before and self._epoch_since is None:
+                return  # Nothing runs yet.
+            if self._ended is not None or now - max(self._measured, self._samples[-1].time) < MEASURE_SECONDS:
+                return
+            self._measured, since = now, self._epoch_since
+        vertices = ask()
+        if vertices is None:
+            return
+        with self._lock:
+            if self._done is not before or self._epoch_since != since:
+                return  # An epoch has ended or begun meanwhile, and knows better.
+            now = self._clock()
+            totals = self._advanced(0.0 if since is None else now - since, vertices, ())
+            self._keep_metrics(totals)
+            if since is not None:
+                self._add_sample(now, totals)
+
     def epoch(self, seconds: float, reports: Sequence[EpochReport], held_back: Collection[int] = ()) -> None:
         """Adds an epoch; `held_back` are sources that have more to read, besides those whose subtasks say so."""
-        totals = self._advanced(seconds, [each for report in reports for each in report.vertices], held_back)
         with self._lock:
+            totals = self._advanced(seconds, [each for report in reports for each in report.vertices], held_back)
             now = self._clock()
             before, self._done = self._done, totals
             self._epoch_since = None

@@ -91,7 +91,11 @@ class Meter(Metric):
 
     def mark_event(self, value: int = 1) -> None:
         """Counts n events."""
-        self._advance()
+        now, marks = self._clock(), self._marks
+        if now - marks[-1][0] >= self._bucket_seconds:
+            marks.append((now, self._count))
+            while marks[1][0] <= now - self._span:
+                marks.popleft()
         self._count += value
 
     def get_count(self) -> int:
@@ -100,19 +104,15 @@ class Meter(Metric):
 
     def get_rate(self) -> float:
         """Returns events per second over the time span, or since the meter was created if that is shorter."""
-        now = self._advance()
+        # Changes nothing: another thread may mark events meanwhile.
+        now, count = self._clock(), self._count
         start, before = self._marks[0]
+        for mark in tuple(self._marks):
+            if mark[0] > now - self._span:
+                break
+            start, before = mark
         seconds = max(now - start, 1.0)
-        return (self._count - before) / seconds
-
-    def _advance(self) -> float:
-        now = self._clock()
-        marks = self._marks
-        if now - marks[-1][0] >= self._bucket_seconds:
-            marks.append((now, self._count))
-        while len(marks) > 1 and marks[1][0] <= now - self._span:
-            marks.popleft()
-        return now
+        return (count - before) / seconds
 
 
 class Distribution(Metric):
@@ -165,6 +165,8 @@ class MetricValue(NamedTuple):
     """A number, a text or None; `count` and `rate` of a meter; the statistics of a distribution."""
     variables: dict[str, str]
     """The variables of its groups: `{"shop": "berlin"}`."""
+    logical_name: str
+    """Without the values of variables: `shop.orders`."""
 
 
 M = TypeVar("M", bound=Metric)
@@ -181,8 +183,14 @@ class MetricGroup:
         {'shop.berlin.orders': 1}
     """
 
-    def __init__(self, scope: tuple[str, ...] = (), variables: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        scope: tuple[str, ...] = (),
+        variables: dict[str, str] | None = None,
+        logical_scope: tuple[str, ...] = (),
+    ) -> None:
         self._scope = scope
+        self._logical_scope = logical_scope
         self._variables = dict(variables or {})
         self._metrics: dict[str, Metric] = {}
         self._groups: dict[tuple[str, ...], MetricGroup] = {}
@@ -192,7 +200,7 @@ class MetricGroup:
         path = (_checked(name),) if extra is None else (_checked(name), _checked(extra))
         if path not in self._groups:
             variables = self._variables if extra is None else {**self._variables, name: extra}
-            self._groups[path] = MetricGroup(self._scope + path, variables)
+            self._groups[path] = MetricGroup(self._scope + path, variables, (*self._logical_scope, name))
         return self._groups[path]
 
     def counter(self, name: str) -> Counter:
@@ -226,15 +234,20 @@ class MetricGroup:
         """Returns the names from the outermost group to this one."""
         return self._scope
 
+    def get_logical_scope(self) -> tuple[str, ...]:
+        """Returns the names from the outermost group to this one, without the values of variables."""
+        return self._logical_scope
+
     def get_all_variables(self) -> dict[str, str]:
         """Returns the variables of this group and its parents."""
         return dict(self._variables)
 
     def items(self) -> Iterator[tuple[MetricGroup, str, Metric]]:
         """Returns all metrics of this group and its subgroups, each with its group and name."""
-        for name, metric in self._metrics.items():
+        # Copies: another thread may register metrics meanwhile.
+        for name, metric in list(self._metrics.items()):
             yield self, name, metric
-        for group in self._groups.values():
+        for group in list(self._groups.values()):
             yield from group.items()
 
     def snapshot(self) -> dict[str, Any]:

@@ -382,8 +382,12 @@ class SlotPool:
 
     def look(self) -> dict[int, Activity | None]:
         """Returns the activity of each slot; None for one that does not answer."""
-        sent = {slot: self._send(slot, Look()) for slot in sorted(self._slots)}
-        _wait_for(sent.values(), LOOK_SECONDS, ALL_COMPLETED)
+        return self.ask(Look(), LOOK_SECONDS)
+
+    def ask(self, message: Message[Result], seconds: float) -> dict[int, Result | None]:
+        """Asks all slots something that they answer at once; None for one that does not, within some seconds."""
+        sent = {slot: self._send(slot, message) for slot in sorted(self._slots)}
+        _wait_for(sent.values(), seconds, ALL_COMPLETED)
         return {slot: future.result() if _answered(future) else None for slot, future in sent.items()}
 
     def describe(self, looked: tuple[int, Activity | None]) -> str:

@@ -183,6 +183,65 @@ class TestTimes:
         assert job.task()["accumulateIdleTimeMs"] == 1000
 
 
+class TestMeasuring:
+    """What is known while an epoch runs for long, or nobody has anything to do."""
+
+    def test_a_long_epoch_is_measured_and_its_end_counts_once(self, job):
+        job.epoch(1.0, read(100))
+        job.statistics.begin_epoch()
+        job.now += 4
+        slow = VertexReport(1, 0, 5, 0, False, busy=3.5)
+        job.statistics.measure(lambda: [read(500, held_back=True, busy=0.1), slow])
+        assert job.task()["numRecordsIn"] == 500
+        assert job.task()["numRecordsInPerSecond"] == pytest.approx(100)
+        assert job.task()["accumulateBackPressuredTimeMs"] == 3500
+        assert job.task(1)["accumulateBusyTimeMs"] == 3500
+        assert job.task(1)["busyTimeMsPerSecond"] == 700
+        job.now += 1
+        slow = VertexReport(1, 0, 9, 0, False, busy=4.5)
+        reports = [EpochReport(frozenset(), [read(500, held_back=True, busy=0.1), slow], {}, {}, {}, None, {}, 0)]
+        job.statistics.epoch(5.0, reports)
+        assert job.task()["numRecordsIn"] == 500
+        assert job.task()["accumulateBackPressuredTimeMs"] == 4500
+        assert job.statistics.job_metrics()["lastEpochRecords"] == 400
+
+    def test_at_most_once_a_second_and_not_before_the_first_epoch(self, job):
+        asked = []
+        job.now += 10
+        job.statistics.measure(lambda: asked.append("too early"))
+        job.epoch(1.0, read(1))
+        job.statistics.measure(lambda: asked.append("too soon"))
+        job.now += 1
+        job.statistics.measure(lambda: asked.append("first"))
+        job.statistics.measure(lambda: asked.append("again"))
+        job.now += 1
+        job.statistics.measure(lambda: asked.append("second"))
+        job.statistics.end_attempt()
+        job.now += 1
+        job.statistics.measure(lambda: asked.append("after the end"))
+        assert asked == ["first", "second"]
+
+    def test_an_idle_job_shows_new_values_of_its_metrics(self, job):
+        (numbers,) = job.ids[0]
+        job.epoch(1.0, read(1, metrics={numbers: [MetricValue("load", "gauge", 1, {}, "load")]}))
+        job.now += 2
+        job.statistics.measure(lambda: [read(1, metrics={numbers: [MetricValue("load", "gauge", 2, {}, "load")]})])
+        assert [metric.value for metric in job.statistics.subtask(0, 0).user] == [2]
+
+    def test_an_answer_from_before_the_end_of_an_epoch_is_dropped(self, job):
+        job.epoch(1.0, read(100))
+        job.statistics.begin_epoch()
+        job.now += 2
+
+        def late():
+            vertices = [read(300)]
+            job.statistics.epoch(2.0, [EpochReport(frozenset(), vertices, {}, {}, {}, None, {}, 0)])
+            return [read(200)]
+
+        job.statistics.measure(late)
+        assert job.task()["numRecordsIn"] == 300
+
+
 class TestOperators:
     def test_each_has_its_counts_and_watermarks(self, job):
         mapped, printed = job.ids[1]
@@ -209,8 +268,11 @@ class TestOperators:
         (numbers,) = job.ids[0]
         operators = (OperatorReport(numbers, 10, 10, 1, int(WALL * 1000) - 2000),)
         timing = SourceTiming(int(WALL * 1000), fetch_lag=30, emit_lag=40)
-        pending = {numbers: [MetricValue("pendingRecords", "gauge", 6, {}), MetricValue("mine", "counter", 1, {})]}
-        job.epoch(1.0, read(10, operators=operators, timing=timing, metrics=pending))
+        registered = [
+            MetricValue("pendingRecords", "gauge", 6, {}, "pendingRecords"),
+            MetricValue("mine", "counter", 1, {}, "mine"),
+        ]
+        job.epoch(1.0, read(10, operators=operators, timing=timing, metrics={numbers: registered}))
         task, found, user = job.statistics.subtask(0, 0)
         assert "currentInputWatermark" not in task
         assert found[numbers] == {
@@ -229,7 +291,7 @@ class TestOperators:
 
     def test_user_metrics_stay_until_they_are_collected_again(self, job):
         (numbers,) = job.ids[0]
-        job.epoch(1.0, read(1, metrics={numbers: [MetricValue("a.b", "gauge", "text", {"a": "b"})]}))
+        job.epoch(1.0, read(1, metrics={numbers: [MetricValue("a.b", "gauge", "text", {"a": "b"}, "a")]}))
         job.epoch(1.0, read(2))
         (metric,) = job.statistics.subtask(0, 0).user
         assert (metric.operator_id, metric.name, metric.kind) == (numbers, "a.b", "gauge")

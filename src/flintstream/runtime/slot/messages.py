@@ -14,7 +14,7 @@ from flintstream.runtime.checkpoint.pieces import CheckpointTarget, RestoredOper
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.faults import Fault
 from flintstream.runtime.slot.connections import Address
-from flintstream.runtime.slot.protocol import Activity, EpochReport, SourceWork
+from flintstream.runtime.slot.protocol import Activity, EpochReport, SourceWork, VertexReport
 from flintstream.runtime.slot.user_code import UserCode
 
 VERSION = 3
@@ -129,6 +129,13 @@ class Look(Message[Activity]):
     """Returns the current activity of the slot, without waiting for it. Also the heartbeat."""
 
     name = "look"
+
+
+@dataclass(frozen=True)
+class Measure(Message[list[VertexReport]]):
+    """Returns reports of the tasks as they are now, without waiting for them."""
+
+    name = "measure"
 
 
 @dataclass(frozen=True)

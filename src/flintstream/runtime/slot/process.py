@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
@@ -43,6 +44,7 @@ from flintstream.runtime.slot.messages import (
     FetchPage,
     ListStaged,
     Look,
+    Measure,
     Message,
     Registration,
     ReleaseSpool,
@@ -142,9 +144,11 @@ class SlotProcess:
             self._wake()
 
     def put(self, request: Request) -> None:
-        """Queues a call of the driver, to be executed while no level is processed; a Look is answered at once."""
+        """Queues a call of the driver, to be executed while no level is processed; questions are answered at once."""
         if isinstance(request.message, Look):
-            self._tell_activity(request.number)
+            self._answer_at_once(request.number, lambda: self._activity.look(self._slot.uploads.since))
+        elif isinstance(request.message, Measure):
+            self._answer_at_once(request.number, self._slot.measure)
         else:
             self._requests.append(request)
             self._wake()
@@ -173,10 +177,10 @@ class SlotProcess:
             self._remove_files()
             os._exit(0)
 
-    def _tell_activity(self, number: int) -> None:
+    def _answer_at_once(self, number: int, answer: Callable[[], Any]) -> None:
         try:
-            reply = Reply(number, self._activity.look(self._slot.uploads.since))
-        except Exception as error:  # Whatever is on that stack: this thread must continue.
+            reply = Reply(number, answer())
+        except Exception as error:  # Whatever the processing thread is doing: this thread must continue.
             reply = Reply(number, fault=engine_fault(error))
         self._tell(reply)
 

@@ -14,6 +14,8 @@ from functools import partial
 from typing import Any
 
 from flintstream.common.time import earliest
+from flintstream.metrics import MetricValue
+from flintstream.metrics.collection import MetricsCollector
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, RestoredOperators
 from flintstream.runtime.checkpoint.uploads import SlotSnapshot, Uploads
 from flintstream.runtime.context import JobInfo
@@ -24,11 +26,15 @@ from flintstream.runtime.services import SlotServices
 from flintstream.runtime.slot.fence import Fence
 from flintstream.runtime.slot.garbage import resident_bytes
 from flintstream.runtime.slot.messages import DataReady, SlotFailed
-from flintstream.runtime.slot.protocol import EpochReport, Hello, SourceWork
+from flintstream.runtime.slot.protocol import EpochReport, Hello, SourceWork, VertexReport
 from flintstream.runtime.slot.task import Task
 from flintstream.runtime.slot.transport import Inlet, Outlet
 
 _FIRST_PAGE_BYTES = 1 << 20
+_LAST_GAUGES_SECONDS = 0.2
+
+Collected = dict[tuple[int, int, str], list[MetricValue]]
+"""The metrics of functions, by vertex, subtask and operator id."""
 
 
 class Slot:
@@ -50,6 +56,7 @@ class Slot:
         self._busy: dict[int, float] = {}
         self._source_work: dict[int, SourceWork] = {}
         self._incremental = True
+        self._metrics: MetricsCollector[tuple[int, int, str]] = MetricsCollector({})
 
     def notify_data(self) -> None:
         """Tells the driver that a source has data; once per epoch."""
@@ -82,6 +89,13 @@ class Slot:
         for task in reversed(self.tasks):
             task.open()
         self._sources = [(task, task.head) for task in self.tasks if isinstance(task.head, SourceHead)]
+        self._metrics = MetricsCollector(
+            {
+                (task.vertex.vertex_id, task.subtask, deployed.operator_id): task.metrics[deployed.node_id]
+                for task in self.tasks
+                for deployed in task.vertex.operators
+            }
+        )
 
     def begin_epoch(self, epoch: int, sources: dict[int, SourceWork]) -> None:
         """Begins an epoch: its levels may be entered from now on."""
@@ -91,8 +105,8 @@ class Slot:
         self._source_work = sources
         self._notified = False
 
-    def end_epoch(self) -> EpochReport:
-        """Returns the report of the epoch, with the results for the driver."""
+    def end_epoch(self, last: bool = False) -> EpochReport:
+        """Returns the report of the epoch, with the results for the driver; the `last` one after closing."""
         accumulators: dict[str, Any] = {}
         for task in self.tasks:
             for name, accumulator in task.accumulators.items():
@@ -105,7 +119,7 @@ class Slot:
         }
         return EpochReport(
             levels=frozenset(self._completed),
-            vertices=[task.report() for task in self.tasks],
+            vertices=self._reports(self._metrics.collect(now=True, patience=None) if last else self._metrics.collect()),
             spools=spools,
             first_pages=self._first_pages(spools),
             accumulators=accumulators,
@@ -157,12 +171,30 @@ class Slot:
 
     def close(self) -> EpochReport:
         """Closes all operators; raises the first failure."""
+        self._metrics.collect(now=True, patience=_LAST_GAUGES_SECONDS)  # What they say before functions are closed.
         errors = [error for task in self.tasks for error in task.close()]
         if errors:
             raise errors[0]
-        return self.end_epoch()
+        return self.end_epoch(last=True)
+
+    def measure(self) -> list[VertexReport]:
+        """Returns reports of the tasks as they are now; for another thread than the slot's own."""
+        return self._reports(self._metrics.collect(), live=True)
 
     # --- reports ---
+
+    def _reports(self, metrics: Collected | None, live: bool = False) -> list[VertexReport]:
+        reports = []
+        for task in self.tasks:
+            own = None
+            if metrics is not None:
+                own = {
+                    operator_id: values
+                    for (vertex_id, subtask, operator_id), values in metrics.items()
+                    if values and (vertex_id, subtask) == (task.vertex.vertex_id, task.subtask)
+                }
+            reports.append(task.report(own, live))
+        return reports
 
     def _first_pages(self, spools: dict[str, int]) -> dict[str, bytes]:
         """Returns the first page of each spool, unless it is large; clears spools with a single page."""

@@ -11,7 +11,7 @@ from typing import Any
 from flintstream.common.accumulators import Accumulator
 from flintstream.common.keys import key_group_range
 from flintstream.common.time import earliest
-from flintstream.metrics import MetricGroup
+from flintstream.metrics import MetricGroup, MetricValue
 from flintstream.runtime.batch import MAX_WATERMARK
 from flintstream.runtime.block import BlockAssembler, Control, EndOfInput, Idleness, Watermark, decode_block
 from flintstream.runtime.checkpoint.chain import SnapshotChain
@@ -301,8 +301,11 @@ class Task:
         self._working += seconds
         return seconds
 
-    def report(self) -> VertexReport:
-        """Returns the report of this subtask; other threads may ask for it too."""
+    def report(self, metrics: dict[str, list[MetricValue]] | None = None, live: bool = False) -> VertexReport:
+        """Returns the report of this subtask, with `metrics` of its functions.
+
+        Another thread may ask for a `live` one, which is without what only this thread may read.
+        """
         source = self.head if isinstance(self.head, SourceHead) else None
         since = self._working_since
         blocked = self._blocked
@@ -314,8 +317,8 @@ class Task:
             records_out=self.records_out,
             finished=self.finished,
             records_left=self.records_left,
-            positions={} if source is None else source.positions,
-            progress=None if source is None else source.progress(),
+            positions={} if source is None or live else source.positions,
+            progress=None if source is None or live else source.progress(),
             bytes_in=self.bytes_in,
             bytes_out=self.bytes_out,
             busy=max(0.0, working - blocked),
@@ -324,6 +327,7 @@ class Task:
             input_watermark=self._watermarks.watermark,
             operators=self._operator_reports(),
             timing=None if source is None else source.timing,
+            metrics=metrics,
         )
 
     def _operator_reports(self) -> tuple[OperatorReport, ...]:

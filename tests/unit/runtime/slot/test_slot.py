@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import queue
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from flintstream.datastream.state import ValueStateDescriptor
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.job_graph import build_job_graph
 from flintstream.jobmaster.sources import SplitCoordinator
+from flintstream.metrics import MetricValue
 from flintstream.runtime.batch import MAX_WATERMARK, Batch
 from flintstream.runtime.block import decode_block, encode_block
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget
@@ -321,3 +323,44 @@ class TestMetrics:
         assert task.report().busy >= first + 0.01
         seconds = task.stop_work()
         assert task.report().busy == seconds
+
+    def test_metrics_of_functions_are_reported_by_operator(self):
+        class Measured(MapFunction):
+            def open(self, runtime_context: Any) -> None:
+                self.seen = runtime_context.get_metrics_group().add_group("kind", "odd").counter("seen")
+                runtime_context.get_metrics_group().gauge("open", lambda: self.is_open)
+                self.is_open = True
+
+            def map(self, value: int) -> int:
+                self.seen.inc()
+                return value
+
+            def close(self) -> None:
+                self.seen.inc(100)
+                self.is_open = False
+
+        hosted = Hosted(program=lambda stream: stream.map(Measured()))
+        operator_id = hosted.slot.tasks[0].vertex.operators[1].operator_id
+        hosted.begin(splits=hosted.splits(), complete=True)
+        hosted.enter(0).mark_all()
+        (task,) = hosted.slot.end_epoch().vertices
+        counted = MetricValue("kind.odd.seen", "counter", 3, {"kind": "odd"}, "kind.seen")
+        assert task.metrics is not None and counted in task.metrics[operator_id]
+        assert hosted.slot.end_epoch().vertices[0].metrics is None, "at most once a second"
+        hosted.slot.release(list(hosted.slot.end_epoch().spools))
+        (task,) = hosted.slot.close().vertices
+        assert task.metrics == {
+            operator_id: [
+                MetricValue("open", "gauge", True, {}, "open"),  # as it was before the function was closed
+                counted._replace(value=103),
+            ]
+        }
+
+    def test_another_thread_may_measure_while_an_epoch_runs(self, hosted):
+        hosted.begin(splits=hosted.splits(), complete=True)
+        hosted.enter(0)
+        reports: list[Any] = []
+        asker = threading.Thread(target=lambda: reports.extend(hosted.slot.measure()))
+        asker.start()
+        asker.join(60)
+        assert [(report.vertex_id, report.positions) for report in reports] == [(0, {}), (1, {})]
