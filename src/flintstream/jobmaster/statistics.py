@@ -117,7 +117,11 @@ class JobStatistics:
         """Starts an epoch."""
         with self._lock:
             now = self._epoch_since = self._clock()
-            if now - self._samples[-1].time >= _STEP_SECONDS:
+            if not self._done:
+                # Slots may have taken long to start; an attempt's time begins with its first epoch.
+                self._started = now
+                self._samples = deque([_Sample(now, {})])
+            elif now - self._samples[-1].time >= _STEP_SECONDS:
                 self._add_sample(now, self._done)  # Nothing happened until now.
 
     def measure(self, ask: Callable[[], Sequence[VertexReport] | None]) -> None:
