@@ -17,7 +17,7 @@ from flintstream.runtime.slot.connections import Address
 from flintstream.runtime.slot.protocol import Activity, EpochReport, SourceWork, VertexReport
 from flintstream.runtime.slot.user_code import UserCode
 
-VERSION = 3
+VERSION = 4
 """Increment it with any change of a message or its contents. Slots of another version are refused."""
 
 Result = TypeVar("Result")
