@@ -104,7 +104,7 @@ class Dashboard:
             windows,
             f"{SKETCH} was off by {off:.1%} at most, and never holds more than 4 kB.",
             speed,
-            "Go on: `flint demo --list` has more programs, docs/guide/windows.md tells how windows work.",
+            "Next: `flint demo --list` has more programs, docs/guide/windows.md explains windows.",
         ]
 
     # --- as tables ---

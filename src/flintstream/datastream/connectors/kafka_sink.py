@@ -1,4 +1,4 @@
-"""KafkaSink and the older FlinkKafkaProducer: records into topics of Kafka."""
+"""KafkaSink and the older FlinkKafkaProducer: write records to topics of Kafka."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DEFAULTS: Settings = {
 
 
 class KafkaRecordSerializationSchema(SerializationSchema):
-    """Makes records of Kafka from those of a stream; made by its `builder()`.
+    """Serialises records for Kafka; created by its `builder()`.
 
     Example::
 
@@ -57,7 +57,7 @@ class KafkaRecordSerializationSchema(SerializationSchema):
 
     @staticmethod
     def builder() -> KafkaRecordSerializationSchemaBuilder:
-        """Starts without a topic and without schemas."""
+        """Returns a builder without a topic and schemas."""
         return KafkaRecordSerializationSchemaBuilder()
 
     def serialize(self, element: Any) -> bytes | None:
@@ -66,7 +66,7 @@ class KafkaRecordSerializationSchema(SerializationSchema):
 
 
 class KafkaRecordSerializationSchemaBuilder:
-    """Settings of a `KafkaRecordSerializationSchema`: a topic and the schema of the value are needed.
+    """Settings of a `KafkaRecordSerializationSchema`: a topic and the schema of the value are required.
 
     Example::
 
@@ -86,7 +86,7 @@ class KafkaRecordSerializationSchemaBuilder:
         self._header_provider: Any = None
 
     def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
-        """The topic of all records."""
+        """Sets the topic of all records."""
         if not isinstance(topic, str) or not topic:
             raise TypeError(f"set_topic: expected the name of a topic, got {topic!r}")
         self._topic, self._topic_selector = topic, None
@@ -95,7 +95,7 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_topic_selector(
         self, topic_selector: Callable[[Any], str] | KafkaTopicSelector
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Says the topic of each record: a `KafkaTopicSelector` or a function."""
+        """Sets the selector of the topic of each record: a `KafkaTopicSelector` or a function."""
         if not isinstance(topic_selector, KafkaTopicSelector) and not callable(topic_selector):
             raise TypeError("topic_selector must be KafkaTopicSelector or a callable")
         self._topic, self._topic_selector = None, topic_selector
@@ -104,21 +104,21 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_key_serialization_schema(
         self, key_serialization_schema: SerializationSchema
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Makes the key from the record; without this schema records have none."""
+        """Sets the schema of the key; without one, records have no key."""
         self._key = _checked("set_key_serialization_schema", key_serialization_schema, SerializationSchema)
         return self
 
     def set_value_serialization_schema(
         self, value_serialization_schema: SerializationSchema
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Makes the value from the record. Where it makes None, a record without a value is written: a tombstone."""
+        """Sets the schema of the value. If it returns None, a tombstone is written, a record without a value."""
         self._value = _checked("set_value_serialization_schema", value_serialization_schema, SerializationSchema)
         return self
 
     def set_partitioner(
         self, partitioner: KafkaPartitioner | Callable[[Any, bytes | None, bytes | None, str, list[int]], int]
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Says the partition of each record: a `KafkaPartitioner`, or a function of record, key, value, topic and the
+        """Sets the partitioner: a `KafkaPartitioner`, or a function of record, key, value, topic and the
         topic's partitions. Without one the key says it, as with Kafka's Java client, or chance."""
         if not isinstance(partitioner, KafkaPartitioner) and not callable(partitioner):
             raise TypeError(f"set_partitioner: expected a KafkaPartitioner or a callable, got {partitioner!r}")
@@ -169,7 +169,7 @@ class KafkaSink(Sink, SupportsPreprocessing):
 
     @staticmethod
     def builder() -> KafkaSinkBuilder:
-        """Starts without brokers and without a serialiser."""
+        """Returns a builder without brokers and a serialiser."""
         return KafkaSinkBuilder()
 
     def get_transformer(self) -> StreamTransformer | None:
@@ -180,7 +180,7 @@ class KafkaSink(Sink, SupportsPreprocessing):
 
 
 class KafkaSinkBuilder:
-    """Settings of a `KafkaSink`. `build` refuses properties that are unknown or do not fit together."""
+    """Settings of a `KafkaSink`. `build` refuses properties that are unknown or incompatible."""
 
     def __init__(self) -> None:
         self._properties: dict[str, Any] = {}
@@ -190,16 +190,16 @@ class KafkaSinkBuilder:
         self._skips_lost = False
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
-        """The brokers to ask first, as `host:port,host:port`."""
+        """Sets the addresses of brokers: `host:port,host:port`."""
         return self.set_property("bootstrap.servers", bootstrap_servers)
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
-        """What the sink promises: `DeliveryGuarantee.NONE` unless set."""
+        """Sets the delivery guarantee; `DeliveryGuarantee.NONE` by default."""
         self._guarantee = _checked("set_delivery_guarantee", delivery_guarantee, DeliveryGuarantee)
         return self
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
-        """What the transactional ids begin with, for exactly once. It should stay the same when the job is started again."""
+        """Sets the prefix of transactional ids, for exactly once. It should be the same when the job is started again."""
         prefix = _checked("set_transactional_id_prefix", transactional_id_prefix, str)
         if not prefix or len(prefix.encode()) > _LONGEST_PREFIX:
             raise ValueError(
@@ -209,12 +209,12 @@ class KafkaSinkBuilder:
         return self
 
     def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
-        """Makes records of Kafka from those of the stream."""
+        """Sets how records are serialised."""
         self._schema = _checked("set_record_serializer", record_serializer, KafkaRecordSerializationSchema)
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
-        """A property of the producer, by the name that it has in Kafka's Java client, or by librdkafka's."""
+        """Sets a property of the producer, by the name that it has in Kafka's Java client, or by librdkafka's."""
         self._properties[_checked("set_property: key", key, str)] = value
         return self
 
@@ -245,7 +245,7 @@ class KafkaSinkBuilder:
 
 
 class Semantic(Enum):
-    """What a `FlinkKafkaProducer` promises when the job has to be restarted.
+    """The delivery guarantee of a `FlinkKafkaProducer`.
 
     Example::
 
@@ -304,12 +304,12 @@ class FlinkKafkaProducer(SinkFunction):
         return self
 
     def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> FlinkKafkaProducer:
-        """Whether a checkpoint waits until all records are delivered; if not, nothing is promised."""
+        """Sets whether a checkpoint waits until all records are delivered; if not, nothing is guaranteed."""
         self._flushes = bool(flush_on_checkpoint)
         return self
 
     def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> FlinkKafkaProducer:
-        """Whether the timestamps of records are written, too."""
+        """Sets whether the timestamps of records are written, too."""
         self._serializer.writes_timestamps = bool(write_timestamp_to_kafka)
         return self
 
@@ -320,7 +320,7 @@ class FlinkKafkaProducer(SinkFunction):
         return self
 
     def create_operator(self, input_type: TypeInformation | None) -> Operator:
-        """The operator that writes to Kafka in a slot."""
+        """Returns the operator that writes to Kafka in a slot."""
         exactly_once = self._semantic is Semantic.EXACTLY_ONCE
         logs_failures = self._logs_failures and not exactly_once
         options = _producer_options("FlinkKafkaProducer", self._properties, exactly_once, logs_failures)
@@ -338,7 +338,7 @@ class FlinkKafkaProducer(SinkFunction):
 def _producer_options(
     what: str, properties: Mapping[str, Any], exactly_once: bool, logs_failures: bool = False
 ) -> ProducerOptions:
-    """What the properties of a producer say; refuses those that are unknown, or that do not fit together."""
+    """Returns the settings of a producer; refuses properties that are unknown or incompatible."""
     check_packages(what, "confluent_kafka", *(["aiokafka"] if exactly_once else []))
     from confluent_kafka import Producer
 

@@ -1,4 +1,4 @@
-"""KafkaSource: the records of topics."""
+"""KafkaSource: reads topics of Kafka."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ __all__ = [
 ]
 
 _DISCOVERY_MS = 300_000
-"""How often Flink looks for new partitions."""
+"""The interval of partition discovery (milliseconds), as in Flink."""
 _REQUEST_MS = 60_000
 
 
 class KafkaOffsetResetStrategy(Enum):
-    """Where to read if the offset to read from is unknown, or no longer there."""
+    """Where to read if an offset is unknown or no longer exists."""
 
     LATEST = 0
     EARLIEST = 1
@@ -72,7 +72,7 @@ class KafkaTopicPartition:
 
 
 class KafkaOffsetsInitializer:
-    """Where a source begins to read each partition, or where it stops.
+    """The starting or stopping offset of each partition.
 
     Example::
 
@@ -86,24 +86,24 @@ class KafkaOffsetsInitializer:
     def committed_offsets(
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
-        """The offsets that the consumer group has committed; a partition without one follows the strategy."""
+        """Returns the committed offsets of the consumer group; a partition without one follows the strategy."""
         return KafkaOffsetsInitializer(Offsets(Kind.COMMITTED, _reset(offset_reset_strategy)))
 
     @staticmethod
     def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
-        """The first record of each partition whose timestamp (milliseconds) is not before this one; else its end."""
+        """Returns the first record of each partition with at least this timestamp (milliseconds), or else its end."""
         if isinstance(timestamp, bool) or not isinstance(timestamp, int) or timestamp < 0:
             raise ValueError(f"KafkaOffsetsInitializer.timestamp: expected milliseconds since 1970, got {timestamp!r}")
         return KafkaOffsetsInitializer(Offsets(Kind.TIMESTAMP, Reset.LATEST, timestamp=timestamp))
 
     @staticmethod
     def earliest() -> KafkaOffsetsInitializer:
-        """The first record that each partition still has."""
+        """Returns the first record of each partition."""
         return KafkaOffsetsInitializer(EARLIEST)
 
     @staticmethod
     def latest() -> KafkaOffsetsInitializer:
-        """The end of each partition as it is when it is found."""
+        """Returns the end of each partition at its discovery."""
         return KafkaOffsetsInitializer(Offsets(Kind.LATEST, Reset.LATEST))
 
     @staticmethod
@@ -111,7 +111,7 @@ class KafkaOffsetsInitializer:
         offsets: Mapping[KafkaTopicPartition, int],
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
     ) -> KafkaOffsetsInitializer:
-        """These offsets; other partitions begin where the group has committed, or else follow the strategy."""
+        """Returns these offsets; other partitions have the committed offsets of the group, or follow the strategy."""
         given: dict[Partition, int] = {}
         for partition, offset in offsets.items():
             if not isinstance(partition, KafkaTopicPartition):
@@ -123,7 +123,7 @@ class KafkaOffsetsInitializer:
 
 
 class KafkaRecordDeserializationSchema(ABC):
-    """Makes records of whole messages: key, headers, timestamp, topic, partition and offset included.
+    """Deserialises whole messages: with key, headers, timestamp, topic, partition and offset.
 
     Example::
 
@@ -138,20 +138,20 @@ class KafkaRecordDeserializationSchema(ABC):
 
     @abstractmethod
     def deserialize(self, record: KafkaRecord) -> Iterable[Any]:
-        """Yields the records in a message, none or any number. They have the timestamp of the message."""
+        """Yields any number of records for a message. They have the timestamp of the message."""
 
     def get_produced_type(self) -> TypeInformation | None:
-        """The type of the records; None for any Python objects."""
+        """Returns the type of the records; None for any Python objects."""
         return None
 
     @staticmethod
     def value_only(deserialization_schema: DeserializationSchema) -> RecordDeserializer:
-        """Makes a record of the value alone, as `KafkaSourceBuilder.set_value_only_deserializer`."""
+        """Deserialises the value only, as `KafkaSourceBuilder.set_value_only_deserializer`."""
         return ValueOnly(deserialization_schema)
 
 
 class KafkaSource(SplitBasedSource[Any]):
-    """The records of topics. Each partition is a split, with a watermark of its own.
+    """Reads topics of Kafka. Each partition is a split, with its own watermark.
 
     Example::
 
@@ -176,7 +176,7 @@ class KafkaSource(SplitBasedSource[Any]):
 
     @staticmethod
     def builder() -> KafkaSourceBuilder:
-        """What a source is made with."""
+        """The settings of a source."""
         return KafkaSourceBuilder()
 
     @property
@@ -227,12 +227,12 @@ class FlinkKafkaConsumer(SourceFunction[Any]):
         self.set_start_from_group_offsets()
 
     def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> FlinkKafkaConsumer:
-        """Whether the group's offsets are committed when a checkpoint is complete; they are unless set."""
+        """Sets whether the group's offsets are committed when a checkpoint is complete; True by default."""
         self._builder.set_property("commit.offsets.on.checkpoint", str(bool(commit_on_checkpoints)).lower())
         return self
 
     def set_start_from_earliest(self) -> FlinkKafkaConsumer:
-        """Starts from the first record that each partition still has."""
+        """Starts from the first record of each partition."""
         return self._start(KafkaOffsetsInitializer.earliest())
 
     def set_start_from_latest(self) -> FlinkKafkaConsumer:
@@ -240,11 +240,11 @@ class FlinkKafkaConsumer(SourceFunction[Any]):
         return self._start(KafkaOffsetsInitializer.latest())
 
     def set_start_from_timestamp(self, startup_offsets_timestamp: int) -> FlinkKafkaConsumer:
-        """Starts from the first record of each partition whose timestamp is not before this one."""
+        """Starts from the first record of each partition with at least this timestamp."""
         return self._start(KafkaOffsetsInitializer.timestamp(startup_offsets_timestamp))
 
     def set_start_from_group_offsets(self) -> FlinkKafkaConsumer:
-        """Starts from the offsets that the group has committed."""
+        """Starts from the committed offsets of the group."""
         name = str(self._properties.get("auto.offset.reset", "latest")).upper()
         if name not in KafkaOffsetResetStrategy.__members__:
             raise ValueError(
@@ -255,12 +255,12 @@ class FlinkKafkaConsumer(SourceFunction[Any]):
         return self._start(KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy[name]))
 
     def disable_filter_restored_partitions_with_subscribed_topics(self) -> FlinkKafkaConsumer:
-        """Reads the partitions that a checkpoint knows also if their topics are no longer among those to read."""
+        """Keeps reading restored partitions even if their topics are no longer subscribed."""
         self._builder.drops_unsubscribed = False
         return self
 
     def get_produced_type(self) -> TypeInformation:
-        """The type of the records."""
+        """Returns the type of the records."""
         return self._produced_type
 
     def as_source(self) -> KafkaSource:
@@ -272,7 +272,7 @@ class FlinkKafkaConsumer(SourceFunction[Any]):
 
 
 class KafkaSourceBuilder:
-    """Makes a :class:`KafkaSource`. Needed are the servers, what to read, and how records are made of messages."""
+    """Builds a :class:`KafkaSource`. Required are the servers, the topics or partitions, and a deserialiser."""
 
     def __init__(self) -> None:
         self._properties: dict[str, str] = {}
@@ -282,14 +282,14 @@ class KafkaSourceBuilder:
         self._bounded = False
         self._deserializer: RecordDeserializer | None = None
         self.drops_unsubscribed = False
-        """Whether restored partitions of topics that are no longer read are left out."""
+        """Whether restored partitions of topics that are no longer read are dropped."""
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
-        """Where the brokers are: `"host1:9092,host2:9092"`."""
+        """Sets the addresses of brokers: `"host1:9092,host2:9092"`."""
         return self.set_property("bootstrap.servers", bootstrap_servers)
 
     def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
-        """The consumer group whose offsets are committed."""
+        """Sets the consumer group, whose offsets are committed."""
         return self.set_property("group.id", group_id)
 
     def set_topics(self, *topics: str) -> KafkaSourceBuilder:
@@ -302,7 +302,7 @@ class KafkaSourceBuilder:
         return self._subscribe(Subscription(topics=topics))
 
     def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
-        """Reads all topics whose whole name matches a regular expression, also those that are created later."""
+        """Reads all topics whose whole name matches a regular expression, including those created later."""
         try:
             pattern = re.compile(topic_pattern)
         except (re.error, TypeError) as error:
@@ -322,15 +322,15 @@ class KafkaSourceBuilder:
         return self._subscribe(Subscription(partitions=tuple(Partition(each.topic, each.partition) for each in given)))
 
     def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
-        """Where reading begins, unless a checkpoint knows better; the earliest offsets unless set.
+        """Sets the starting offsets, unless positions are restored; by default the earliest.
 
-        Partitions that are found while the job runs are read from their beginning.
+        Partitions that are discovered while the job runs are read from their beginning.
         """
         self._starting = _rule("set_starting_offsets", starting_offsets_initializer)
         return self
 
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
-        """Reads each partition up to an offset, but goes on as an unbounded source: the job does not end."""
+        """Reads each partition up to an offset, but stays an unbounded source: the job does not end."""
         self._stopping, self._bounded = _rule("set_unbounded", stopping_offsets_initializer), False
         return self
 
@@ -340,7 +340,7 @@ class KafkaSourceBuilder:
         return self
 
     def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> KafkaSourceBuilder:
-        """Makes a record of the value of each message; one for which the schema gives None is left out."""
+        """Deserialises the value of each message; those for which the schema returns None are dropped."""
         if not isinstance(deserialization_schema, DeserializationSchema):
             raise TypeError(
                 f"KafkaSourceBuilder.set_value_only_deserializer: {deserialization_schema!r} is no DeserializationSchema"
@@ -351,7 +351,7 @@ class KafkaSourceBuilder:
     def set_deserializer(
         self, record_deserializer: KafkaRecordDeserializationSchema | RecordDeserializer
     ) -> KafkaSourceBuilder:
-        """Makes records of whole messages."""
+        """Deserialises whole messages."""
         if isinstance(record_deserializer, KafkaRecordDeserializationSchema):
             self._deserializer = WholeRecord(record_deserializer, record_deserializer.get_produced_type())
         elif isinstance(record_deserializer, RecordDeserializer):
@@ -363,17 +363,17 @@ class KafkaSourceBuilder:
         return self
 
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
-        """How the ids of the clients begin, by which brokers log and meter them."""
+        """Sets the prefix of the client ids, by which brokers log and measure clients."""
         return self.set_property("client.id.prefix", prefix)
 
     def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
-        """A property of Kafka's consumer, or one of the source: `partition.discovery.interval.ms` (300000; 0 for never),
+        """Sets a property of Kafka's consumer, or of the source: `partition.discovery.interval.ms` (300000; 0 for never),
         `commit.offsets.on.checkpoint` (true), `client.id.prefix`."""
         self._properties[key] = value
         return self
 
     def set_properties(self, props: Mapping[str, str]) -> KafkaSourceBuilder:
-        """Properties, as by :meth:`set_property`."""
+        """Sets properties, as by :meth:`set_property`."""
         self._properties.update(props)
         return self
 

@@ -29,7 +29,7 @@ class RMQSource(SourceFunction[T_co]):
         config = RMQConnectionConfig.Builder().set_uri("amqp://guest:guest@localhost:5672/%2F").build()
         lines = env.add_source(RMQSource(config, "lines", True, SimpleStringSchema()), "lines")
 
-    :param connection_config: where the server is.
+    :param connection_config: the address of the server.
     :param queue_name: the queue; a durable one is declared if it does not exist.
     :param use_correlation_id: whether each message has a correlation id of its own, by which one that is delivered again
         is known.
@@ -108,7 +108,7 @@ class RMQSink(SinkFunction[IN]):
         config = RMQConnectionConfig.Builder().set_uri("amqp://guest:guest@localhost:5672/%2F").build()
         lines.add_sink(RMQSink(config, "lines", SimpleStringSchema()))
 
-    :param connection_config: where the server is.
+    :param connection_config: the address of the server.
     :param queue_name: the queue; a durable one is declared if it does not exist.
     :param serialization_schema: makes the body of a message of a record.
     :param retry_timeout_ms: for how long (milliseconds) messages are published again while the server is away; then the
@@ -139,7 +139,7 @@ class RMQSink(SinkFunction[IN]):
 
 
 def check_arguments(owner: str, connection_config: object, queue_name: object) -> None:
-    """Refuses what is no configuration or no name of a queue."""
+    """Refuses an invalid configuration or queue name."""
     if not isinstance(connection_config, RMQConnectionConfig):
         raise TypeError(f"{owner}: connection_config must be an RMQConnectionConfig, got {connection_config!r}")
     if not isinstance(queue_name, str) or not 0 < len(queue_name.encode()) < 256:

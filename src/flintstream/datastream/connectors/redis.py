@@ -121,43 +121,43 @@ class RedisStreamSource(SplitBasedSource[RedisStreamEntry]):
             self._retry_timeout_ms = 30_000
 
         def set_config(self, config: FlinkJedisPoolConfig) -> RedisStreamSource.Builder:
-            """Where the server is."""
+            """Sets the address of the server."""
             if not isinstance(config, FlinkJedisPoolConfig):
                 raise TypeError(f"set_config: config must be a FlinkJedisPoolConfig, got {config!r}")
             self._config = config
             return self
 
         def set_streams(self, *streams: str) -> RedisStreamSource.Builder:
-            """The keys of the streams. One that does not exist is made, and is empty at first."""
+            """Sets the keys of the streams. One that does not exist is created, empty."""
             if len({*streams}) < len(streams):
                 raise ValueError(f"set_streams: a stream is named twice: {streams!r}")
             self._streams = tuple(text("set_streams: a stream", stream) for stream in streams)
             return self
 
         def set_group(self, group: str) -> RedisStreamSource.Builder:
-            """The consumer group; it is made if it does not exist."""
+            """Sets the consumer group, which is created if it does not exist."""
             self._group = text("set_group: group", group)
             return self
 
         def set_consumer_name(self, name: str) -> RedisStreamSource.Builder:
-            """How the names of this job's consumers start: `flintstream` unless set. Each job of a group needs its own."""
+            """Sets the prefix of the names of this job's consumers: `flintstream` by default. One per job of a group."""
             self._consumer = text("set_consumer_name: name", name)
             return self
 
         def set_consumers(self, consumers: int) -> RedisStreamSource.Builder:
-            """How many consumers each stream has: 1 unless set, which keeps its order. They are read in parallel."""
+            """Sets the number of consumers of each stream, read in parallel: 1 by default, which keeps the order."""
             self._consumers = positive("set_consumers: consumers", consumers)
             return self
 
         def set_starting_id(self, starting_id: str) -> RedisStreamSource.Builder:
-            """Behind which entry a new group starts: `0`, the beginning, unless set; `$` for what comes from now on."""
+            """Sets the entry after which a new group starts: `0`, the beginning, by default; `$` for new entries only."""
             if not isinstance(starting_id, str) or not _ID.fullmatch(starting_id):
                 raise ValueError(f"set_starting_id: starting_id must be '$' or an id such as '0', got {starting_id!r}")
             self._starting_id = starting_id
             return self
 
         def set_retry_timeout_ms(self, retry_timeout_ms: int) -> RedisStreamSource.Builder:
-            """For how long (milliseconds) a lost connection is made anew before the job fails: 30,000 unless set."""
+            """Sets how long (milliseconds) to retry a lost connection before the job fails: 30,000 by default."""
             self._retry_timeout_ms = positive("set_retry_timeout_ms: retry_timeout_ms", retry_timeout_ms, 0)
             return self
 
