@@ -14,6 +14,7 @@ from flintstream.datastream.connectors.datagen import DataGeneratorSource, RateL
 from flintstream.datastream.state import ValueStateDescriptor
 from flintstream.jobmaster.details import JobDetails, from_json
 from flintstream.jobmaster.registry_client import Job, ask, find_jobs
+from flintstream.jobmaster.registry_files import RegistryError
 
 
 class Count(KeyedProcessFunction):
@@ -93,6 +94,29 @@ def test_a_checkpoint_is_taken_on_request(found):
     assert number > max((each.checkpoint_id for each in told.checkpoints.history), default=0)
     after = found.details(60)
     assert {each.checkpoint_id: each.status for each in after.checkpoints.history}[number] == "COMPLETED"
+
+
+def test_a_flame_graph_has_all_samples_of_a_vertex(found):
+    told = details_when(found, lambda told: told.status == "RUNNING")
+    second = told.vertices[1]
+    full = ask(found.file, "flamegraph", 120, vertex=second.vertex_id)
+    assert full["data"]["value"] == 200  # 100 samples of each of the two subtasks
+    waits = [child["name"] for child in full["data"]["children"]]
+    assert any(name.startswith("waiting for ") for name in waits)
+    one = ask(found.file, "flamegraph", 120, vertex=second.vertex_id, subtask=1, kind="off_cpu")
+    assert 0 < one["data"]["value"] <= 100
+    with pytest.raises(RegistryError, match="has 2 subtasks and no subtask 7"):
+        ask(found.file, "flamegraph", 120, vertex=second.vertex_id, subtask=7)
+
+
+def test_threads_of_the_driver_and_of_slots_are_shown(found):
+    details_when(found, lambda told: told.status == "RUNNING")
+    driver = {each["name"]: each["stack"] for each in ask(found.file, "threads", 60)}
+    assert "job counted numbers" in driver and "MainThread" in driver
+    slot = {each["name"]: each["stack"] for each in ask(found.file, "threads", 60, slot=1)}
+    assert "process.py" in slot["MainThread"] and "control" in slot
+    with pytest.raises(RegistryError, match="the job has no slot 9 now; there are: \\[0, 1\\]"):
+        ask(found.file, "threads", 60, slot=9)
 
 
 def test_a_job_is_cancelled_without_waiting_and_archived(found, job, tmp_path, monkeypatch):

@@ -32,6 +32,7 @@ from flintstream.jobmaster.deliveries import Deliveries
 from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
 from flintstream.jobmaster.executions import CANCELED, CANCELING, FINISHED, RUNNING, Executions
 from flintstream.jobmaster.failures import FailureHistory
+from flintstream.jobmaster.flame_graphs import FlameGraphs
 from flintstream.jobmaster.job_context import JobContext
 from flintstream.jobmaster.notes import note_end
 from flintstream.jobmaster.progress import Progress
@@ -55,6 +56,8 @@ from flintstream.spark.session import get_or_create_session, loss_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from flintstream.spark.slots import SlotPool
 
 END_SECONDS = 120.0
 """How long a cancelled job may take to end, beyond the time for user code to close, before it is abandoned."""
@@ -108,6 +111,7 @@ class JobMaster:
             self.statistics,
         )
         self.failures = FailureHistory(graph, settings.failures_remembered)
+        self.flame_graphs = FlameGraphs(graph, self._pool, settings.flame_graph_seconds)
         self.attempt: JobAttempt | None = None
         self.failure: str | None = None
         """Why the job has failed, in one line, if it has."""
@@ -339,6 +343,10 @@ class JobMaster:
             # A checkpoint that has completed in the meantime: the next attempt restores it.
             if outcome.completed and outcome.pending.savepoint is None:
                 self._deliveries.deliver_up_to(outcome.pending.epoch)
+
+    def _pool(self) -> SlotPool | None:
+        """Returns the slots, while the job runs."""
+        return None if self.attempt is None or self.status is not JobStatus.RUNNING else self.attempt.pool
 
     def _host_of(self, fault: Fault) -> str | None:
         """Returns the machine of the slot at fault, if it is known."""

@@ -32,7 +32,9 @@ from flintstream.jobmaster.registry_files import (
 )
 from flintstream.jobmaster.reporting import collect_details, program
 from flintstream.runtime.permissions import Permissions
+from flintstream.runtime.slot.messages import ReadStacks
 from flintstream.runtime.slot.reception import Reception
+from flintstream.runtime.stacks import all_stacks
 
 if TYPE_CHECKING:
     from flintstream.jobmaster.job_master import JobMaster
@@ -45,6 +47,8 @@ MOST_REQUESTS = 32
 """The maximum number of peers without a request; for one more, the oldest is disconnected."""
 _LONGEST_REQUEST = 1 << 16
 _ANSWER_SECONDS = 5.0
+STACK_SECONDS = 10.0
+"""How long a slot may take to report the stacks of its threads."""
 
 
 class JobRegistry:
@@ -272,6 +276,26 @@ def _checkpoints(master: JobMaster) -> list[dict[str, Any]]:
     ]
 
 
+def _flamegraph(master: JobMaster, vertex: str, subtask: int | None = None, kind: str = "full") -> dict[str, Any]:
+    return master.flame_graphs.get(vertex, subtask, kind)
+
+
+def _threads(master: JobMaster, slot: int | None = None) -> list[dict[str, str]]:
+    stacks = all_stacks() if slot is None else _stacks_in(master, slot)
+    return [{"name": name, "stack": stack} for name, stack in stacks]
+
+
+def _stacks_in(master: JobMaster, slot: int) -> list[tuple[str, str]]:
+    pool = None if master.attempt is None else master.attempt.pool
+    slots = [] if pool is None else [handle.slot for handle in pool.handles]
+    if pool is None or slot not in slots:
+        raise RegistryError(f"the job has no slot {slot!r} now; there are: {slots}")
+    stacks = pool.ask(ReadStacks(), STACK_SECONDS, slot)[slot]
+    if stacks is None:
+        raise RegistryError(f"slot {slot} has ended, or does not answer: native code may hold its interpreter")
+    return stacks
+
+
 _COMMANDS: dict[str, Callable[..., Any]] = {
     "status": _status,
     "details": _details,
@@ -279,6 +303,8 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "stop": _stop,
     "cancel": _cancel,
     "checkpoint": _checkpoint,
+    "flamegraph": _flamegraph,
+    "threads": _threads,
     "checkpoints": _checkpoints,
 }
 

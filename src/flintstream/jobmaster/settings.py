@@ -41,12 +41,14 @@ _FILES, _ARCHIVES = "python.files (add_python_file)", "python.archives (add_pyth
 _REQUIREMENTS, _CACHED = "python.requirements (set_python_requirements)", "register_cached_file"
 WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
 CHECKPOINT_HISTORY = "web.checkpoints.history"
+FLAME_GRAPHS = "rest.flamegraph.refresh-interval"
 EXCEPTION_HISTORY = "web.exception-history-size"
 OBJECT_REUSE = "pipeline.object-reuse"
 STATE_BACKEND = "state.backend.type"
 _STATE_BACKENDS = {"hashmap": "hashmap", "filesystem": "hashmap", "jobmanager": "hashmap", "rocksdb": "rocksdb"}
 _TARGET, _BATCH_TARGET, _LEAST_TARGET = 1.0, 4.0, 0.1
 _LEAST_INTERVAL = 0.1
+_FLAME_GRAPH_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class JobSettings:
         for where, path in self._files():
             existing_path(path, where)
         _ = self.checkpoints, self.watermark_interval, self.slot_timeouts, self.object_reuse
-        _ = self.failures_remembered, self.checkpoints_remembered
+        _ = self.failures_remembered, self.checkpoints_remembered, self.flame_graph_seconds
         SigningKeys.read_if(self.checkpoints.signing_key_file)
         for key in CLAIM_MODE:
             check_claim_mode(self.configuration.get(key, "NO_CLAIM"), key)
@@ -174,6 +176,15 @@ class JobSettings:
     def failures_remembered(self) -> int:
         """Returns how many failures of the job are remembered."""
         return self._history_size(EXCEPTION_HISTORY, REMEMBERED)
+
+    @property
+    def flame_graph_seconds(self) -> float:
+        """Returns for how long a flame graph is shown before the slots are sampled again."""
+        text = self.configuration.get(FLAME_GRAPHS)
+        seconds = _FLAME_GRAPH_SECONDS if text is None else _seconds(parse_duration(text, FLAME_GRAPHS))
+        if seconds < 1:
+            raise ValueError(f"{FLAME_GRAPHS} must be at least 1 s, got {text!r}")
+        return seconds
 
     @property
     def checkpoints_remembered(self) -> int:

@@ -30,6 +30,17 @@ def stack_of(frame: FrameType | None) -> str:
     return "".join(traceback.format_list(frames[users:]))
 
 
+def all_stacks() -> list[tuple[str, str]]:
+    """Returns the name and the whole stack of each thread of this process, the main thread first."""
+    frames = sys._current_frames()
+    threads = sorted(threading.enumerate(), key=lambda thread: (thread is not threading.main_thread(), thread.name))
+    return [
+        (thread.name, "".join(traceback.format_stack(frames[thread.ident])))
+        for thread in threads
+        if thread.ident in frames
+    ]
+
+
 def is_engine(filename: str) -> bool:
     """Returns whether a line belongs to Flintstream, or to the start of a thread."""
     return os.path.abspath(filename).startswith(_ENGINE)

@@ -384,9 +384,11 @@ class SlotPool:
         """Returns the activity of each slot; None for one that does not answer."""
         return self.ask(Look(), LOOK_SECONDS)
 
-    def ask(self, message: Message[Result], seconds: float) -> dict[int, Result | None]:
-        """Asks all slots something that they answer at once; None for one that does not, within some seconds."""
-        sent = {slot: self._send(slot, message) for slot in sorted(self._slots)}
+    def ask(self, message: Message[Result], seconds: float, *slots: int) -> dict[int, Result | None]:
+        """Asks slots, or all of them, something that they answer at once; None for one that does not, within some
+        seconds.
+        """
+        sent = {slot: self._send(slot, message) for slot in slots or sorted(self._slots)}
         _wait_for(sent.values(), seconds, ALL_COMPLETED)
         return {slot: future.result() if _answered(future) else None for slot, future in sent.items()}
 

@@ -14,10 +14,10 @@ from flintstream.runtime.checkpoint.pieces import CheckpointTarget, RestoredOper
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.faults import Fault
 from flintstream.runtime.slot.connections import Address
-from flintstream.runtime.slot.protocol import Activity, EpochReport, SourceWork, VertexReport
+from flintstream.runtime.slot.protocol import Activity, EpochReport, SourceWork, StackSample, VertexReport
 from flintstream.runtime.slot.user_code import UserCode
 
-VERSION = 4
+VERSION = 5
 """Increment it with any change of a message or its contents. Slots of another version are refused."""
 
 Result = TypeVar("Result")
@@ -136,6 +136,23 @@ class Measure(Message[list[VertexReport]]):
     """Returns reports of the tasks as they are now, without waiting for them."""
 
     name = "measure"
+
+
+@dataclass(frozen=True)
+class ReadStacks(Message[list[tuple[str, str]]]):
+    """Returns the name and the stack of each thread, without waiting for any."""
+
+    name = "stacks"
+
+
+@dataclass(frozen=True)
+class SampleStacks(Message[list[StackSample]]):
+    """Samples the stacks of the processing thread and of sources' threads, without stopping them."""
+
+    name = "sample"
+    samples: int
+    seconds: float
+    """The time between two samples."""
 
 
 @dataclass(frozen=True)

@@ -46,10 +46,12 @@ from flintstream.runtime.slot.messages import (
     Look,
     Measure,
     Message,
+    ReadStacks,
     Registration,
     ReleaseSpool,
     Reply,
     Request,
+    SampleStacks,
     TakeSnapshot,
 )
 from flintstream.runtime.slot.protocol import (
@@ -64,8 +66,10 @@ from flintstream.runtime.slot.protocol import (
     EpochReport,
     ReadSpool,
 )
+from flintstream.runtime.slot.sampling import sample_stacks
 from flintstream.runtime.slot.slot import Slot
 from flintstream.runtime.slot.transport import Inlet
+from flintstream.runtime.stacks import all_stacks
 
 POLL_SECONDS = 0.05
 """The interval of polling sources that cannot announce data themselves, while the job is idle."""
@@ -110,6 +114,7 @@ class SlotProcess:
 
     def __init__(self, spec: SlotSpec, control: Connection, directory: str) -> None:
         self._spec = spec
+        self._thread = threading.get_ident()
         self._control = control
         self._control_lock = threading.Lock()
         self._directory = directory
@@ -149,6 +154,11 @@ class SlotProcess:
             self._answer_at_once(request.number, lambda: self._activity.look(self._slot.uploads.since))
         elif isinstance(request.message, Measure):
             self._answer_at_once(request.number, self._slot.measure)
+        elif isinstance(request.message, ReadStacks):
+            self._answer_at_once(request.number, all_stacks)
+        elif isinstance(request.message, SampleStacks):
+            # This takes its time, in which the driver's next message must not wait.
+            threading.Thread(target=self._sample, args=(request, request.message), name="sampler", daemon=True).start()
         else:
             self._requests.append(request)
             self._wake()
@@ -183,6 +193,15 @@ class SlotProcess:
         except Exception as error:  # Whatever the processing thread is doing: this thread must continue.
             reply = Reply(number, fault=engine_fault(error))
         self._tell(reply)
+
+    def _sample(self, request: Request, wanted: SampleStacks) -> None:
+        try:
+            self._answer_at_once(
+                request.number,
+                lambda: sample_stacks(self._thread, self._slot.tasks, wanted.samples, wanted.seconds),
+            )
+        except OSError:
+            pass  # The driver has hung up: this process is about to end.
 
     def _driver_is_there(self) -> bool:
         """Waits for the next message of the driver; returns False after the heartbeat timeout.

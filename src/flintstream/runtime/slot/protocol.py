@@ -99,6 +99,18 @@ _WORKS = {
 }
 
 
+class StackSample(NamedTuple):
+    """What a subtask was seen at."""
+
+    vertex_id: int
+    subtask: int
+    on_cpu: bool
+    frames: tuple[str, ...]
+    """`module.function:line`, the outermost first."""
+    times: int
+    """How often."""
+
+
 @dataclass(frozen=True)
 class SourceWork:
     """The work of a source vertex in an epoch."""
