@@ -15,6 +15,7 @@ class Forwarder:
         self.passing = threading.Event()
         self.passing.set()
         self._target = target
+        self._connections: list[socket.socket] = []
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = self._listening.getsockname()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -24,6 +25,7 @@ class Forwarder:
             while True:
                 near, _ = self._listening.accept()
                 far = socket.create_connection(self._target)
+                self._connections += near, far
                 for source, target in ((near, far), (far, near)):
                     threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
 
@@ -37,5 +39,13 @@ class Forwarder:
                 target.sendall(data[half:])
             target.shutdown(socket.SHUT_WR)
 
+    def cut(self) -> None:
+        """Ends all connections; new ones are made as before."""
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)  # Else one that waits in `accept` accepts one more.
         self._listening.close()

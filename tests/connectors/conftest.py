@@ -13,6 +13,7 @@ from flintstream.testing.servers import NotAvailable
 
 from .cassandra import CassandraServer
 from .databases import Database, Shop
+from .hbase import HBaseServer
 from .hdfs import HdfsServer
 from .kafka import KafkaServer
 from .mariadb import MariaDbServer
@@ -79,6 +80,12 @@ def cassandra(pytestconfig: pytest.Config) -> Iterator[CassandraServer]:
     """A Cassandra server."""
     pytest.importorskip("cassandra.cluster")
     yield from running(CassandraServer, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def hbase(pytestconfig: pytest.Config) -> Iterator[HBaseServer]:
+    """An HBase cluster."""
+    yield from running(HBaseServer, pytestconfig)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """Downloads the jars of all servers at once, while other tests run: `python -m tests.connectors.prefetch CACHE`.
 
-A resolution is hundreds of small requests, one after the other, so that one download takes minutes and six take no longer.
+A resolution is hundreds of small requests, one after the other, so that one download takes minutes and seven take no longer.
 Whoever needs a server waits for its download, or begins it; nothing depends on this one.
 """
 
@@ -15,13 +15,14 @@ from flintstream.testing.jars import jars_of
 from flintstream.testing.servers import NotAvailable
 
 from . import cassandra
+from .hbase import HBaseServer
 from .hdfs import HdfsServer
 from .search_servers import ElasticsearchServer, OpenSearchServer
 
 JARS = {
     "kafka": kafka.JARS,
     "cassandra": cassandra.JARS,
-    **{kind.__name__: kind.jars for kind in (ElasticsearchServer, OpenSearchServer, HdfsServer)},
+    **{kind.__name__: kind.jars for kind in (ElasticsearchServer, OpenSearchServer, HdfsServer, HBaseServer)},
 }
 
 

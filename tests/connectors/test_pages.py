@@ -12,6 +12,7 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("spark")]  # A s
 SERVERS = {
     "cassandra": ("cassandra", "9042"),
     "elasticsearch": ("elasticsearch", "9200"),
+    "hbase": ("hbase", "9090"),
     "kafka": ("kafka", "9092"),
     "rabbitmq": ("rabbitmq", "5672"),
     "redis": ("redis_server", "6379"),
