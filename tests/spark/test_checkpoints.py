@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from tests.waiting import wait_until
 
 from flintstream.common import Configuration, JobStatus, RestartStrategies, Types, WatermarkStrategy
@@ -421,6 +422,27 @@ def test_a_spark_writer_writes_once_for_each_checkpoint(tmp_path):
     rows = [int(line) for part in tmp_path.glob("part-*") for line in part.read_text().split()]
     assert sorted(rows) == list(range(1, 4001))
     assert len(calls) > len(set(calls)), "what had failed was written again, with the same number"
+
+
+def test_a_delta_table_has_each_record_once(tmp_path):
+    """A failure right behind a commit: the table knows the number of the checkpoint, and the second call writes nothing."""
+    table, calls = str(tmp_path / "table"), []
+
+    def write(frame, number):
+        calls.append(number)
+        if not (DeltaTable.is_deltatable(table) and (DeltaTable(table).transaction_version("job") or 0) >= number):
+            commit = CommitProperties(app_transactions=[Transaction("job", number)])
+            write_deltalake(table, frame.toArrow(), mode="append", commit_properties=commit)
+        if len(calls) == 1:
+            raise OSError("failed behind the commit")
+
+    env = environment()
+    rows = numbers(env, 1000).map(lambda number: (number,), Types.TUPLE([Types.LONG()]))
+    rows.sink_to(SparkSink(write))
+    env.execute("to a Delta table")
+    assert calls[0] == calls[1]
+    (column,) = DeltaTable(table).to_pyarrow_table().columns
+    assert sorted(column.to_pylist()) == list(range(1, 1001))
 
 
 def test_a_streaming_frame_goes_on_where_the_checkpoint_ends(tmp_path, spark):
