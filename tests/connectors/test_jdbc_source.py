@@ -75,7 +75,8 @@ def test_connections_that_are_lost_while_rows_are_read_are_made_again(
     with Reading(source.build()) as reading:
         for _ in range(3):
             reading.read(3000)
-            assert numbers.disconnect_clients() >= 1
+            while numbers.disconnect_clients() == 0:  # The rows that a lost connection had received are read first.
+                assert reading.read(100)
         reading.read(LAST)
         assert [row[0] for row in reading.records] == list(range(1, LAST + 1))
     assert sum("with a new connection" in record.message for record in caplog.records) >= 3
