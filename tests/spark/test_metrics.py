@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+import urllib.request
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from tests.waiting import wait_until
 
 from flintstream.common import Configuration, Types, WatermarkStrategy
@@ -49,10 +51,10 @@ class Nothing(SinkFunction):
 
 class Job:
     def __init__(self, client):
-        self._client = client
+        self.master = client.master
 
     def details(self) -> JobDetails:
-        return collect_details(self._client.master)
+        return collect_details(self.master)
 
     def subtasks(self) -> tuple[SubtaskDetails, ...]:
         """Of source, map, slow operator and sink."""
@@ -64,7 +66,9 @@ class Job:
 
 @pytest.fixture(scope="module")
 def job(spark):
-    env = StreamExecutionEnvironment.get_execution_environment(Configuration())
+    configuration = Configuration()
+    configuration.set_string("metrics.reporter.prom.port", "0")
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(1)
     numbers = DataGeneratorSource(generated, None, None, Types.LONG())
     stream = env.from_source(numbers, WatermarkStrategy.for_monotonous_timestamps(), "numbers").rebalance()
@@ -121,3 +125,15 @@ def test_metrics_of_functions_arrive_although_a_gauge_hangs(job):
     assert (counter.kind, counter.variables, counter.logical_name) == ("counter", {"parity": "even"}, "parity.numbers")
     assert 0 < counter.value <= last.value
     assert last.kind == "gauge"
+
+
+def test_prometheus_finds_them_on_a_port_of_the_job(job):
+    (url,) = job.master.reporters.addresses
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        families = {each.name: each for each in text_string_to_metric_families(answer.read().decode())}
+    read = families["flink_taskmanager_job_task_num_records_in"]
+    assert {sample.labels["task_name"]: sample.value > 0 for sample in read.samples}["Source: numbers"]
+    assert families["flink_taskmanager_job_task_operator_parity_numbers"].samples[0].labels["parity"] == "even"
+    prefixes = ("flink_jobmanager_job_", "flink_taskmanager_job_task_operator_", "flink_taskmanager_job_task_")
+    assert all(name.startswith((*prefixes, "flink_taskmanager_resident_")) for name in families)
+    assert all(each.documentation[-1] == "." for each in families.values()), "each is one that the guide defines"

@@ -36,10 +36,12 @@ from flintstream.jobmaster.flame_graphs import FlameGraphs
 from flintstream.jobmaster.job_context import JobContext
 from flintstream.jobmaster.notes import note_end
 from flintstream.jobmaster.progress import Progress
+from flintstream.jobmaster.reporting import collect_details
 from flintstream.jobmaster.results import Collector
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.source_factory import SourceFactory
 from flintstream.jobmaster.statistics import JobStatistics
+from flintstream.metrics.reporters import Reporters, reporter_settings
 from flintstream.runtime.checkpoint.coordinator import CheckpointCoordinator, CheckpointFailedError, OperatorInfo
 from flintstream.runtime.checkpoint.lease import STOPPED
 from flintstream.runtime.checkpoint.metadata import CheckpointMetadata
@@ -125,11 +127,15 @@ class JobMaster:
         self._concluded = threading.Event()
         self._timers: list[threading.Timer] = []
         """The futures that wait for the job to end."""
+        self.reporters = Reporters(
+            reporter_settings(settings.configuration), settings.job_name, lambda: collect_details(self)
+        )
 
     # --- for the client ---
 
     def start(self) -> None:
         """Starts the job's thread."""
+        self.reporters.start()
         self._thread.start()
 
     def cancel(self) -> None:
@@ -228,6 +234,7 @@ class JobMaster:
             self._source_factory.close,
             lambda: self.checkpoints.close(self._keeps_checkpoints(last), last.name),
             lambda: self.progress.end(last),
+            self.reporters.close,
         ]
         clean_up(
             steps,
@@ -268,6 +275,7 @@ class JobMaster:
         _log.warning("job '%s' is cancelled, but its thread has not ended; it is at\n%s", self.settings.job_name, stack)
         if self.attempt is not None:
             self.attempt.pool.close()
+        self.reporters.close()
         self._conclude(JobStatus.CANCELED, JobCancelledError(self.settings.job_name, str(self.job_id)))
 
     def _run_attempts(self) -> tuple[JobStatus, JobExecutionResult | BaseException]:

@@ -25,6 +25,7 @@ from flintstream.common.time import Duration
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.failures import REMEMBERED
 from flintstream.jobmaster.restart import RestartStrategy, restart_strategy
+from flintstream.metrics.reporters import reporter_settings
 from flintstream.runtime.checkpoint.history import REMEMBERED as CHECKPOINTS_REMEMBERED
 from flintstream.runtime.checkpoint.pieces import RestoredOperators
 from flintstream.runtime.checkpoint.restore import restored_operators
@@ -90,6 +91,7 @@ class JobSettings:
 
             RocksDBOptions.from_configuration(self.configuration)
         self.restart_strategy()
+        reporter_settings(self.configuration)
 
     def restored(self, graph: ExecutionGraph) -> RestoredOperators | None:
         """Returns the state to restore for the operators of a graph; None if there is none. Raises if it does not fit."""
