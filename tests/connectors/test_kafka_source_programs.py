@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import NewPartitions
 from tests.waiting import wait_until
 
+from flintstream.cli.runner import Program, run_program
 from flintstream.common import Duration, RestartStrategies, Types, WatermarkStrategy
 from flintstream.common.serialization import SimpleStringSchema
 from flintstream.datastream import MapFunction, StreamExecutionEnvironment
@@ -19,6 +20,7 @@ from flintstream.datastream.window import TumblingEventTimeWindows
 
 from .kafka import KafkaServer
 from .test_kafka_source import builder, committed, produce
+from .topics import read
 
 pytestmark = pytest.mark.timeout(900)  # The broker may have to be downloaded first.
 LATEST = KafkaOffsetsInitializer.latest()
@@ -124,3 +126,20 @@ def test_the_example_from_kafka_to_kafka(run: Callable[..., list[str]], kafka: K
         for start, orders in ((0, 10), (10, 11), (20, 9), (30, 10))
         for product, price in (("book", 12), ("cup", 7), ("lamp", 30))
     ]
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.filterwarnings("ignore:add_jars")
+def test_a_pyflink_program_runs_as_it_is(kafka: KafkaServer, capsys: pytest.CaptureFixture[str]) -> None:
+    topics = [kafka.create_topic() for _ in range(4)]
+    program = Path(__file__).with_name("pyflink_kafka_program.py")
+    run_program(Program(program, arguments=(kafka.bootstrap(), *topics)), pyflink=True)
+    printed = capsys.readouterr().out.splitlines()
+    greetings = ["Row(f0=1, f1='hi')", "Row(f0=2, f1='hello')"]
+    avro = ["Row(id=1, name='hi')", "Row(id=2, name='hello')"]
+    for topic, expected in zip(topics, [greetings, greetings, avro, ["b'hi'", "b'hello'"]]):
+        assert sorted(line for line in printed if line.startswith(topic)) == sorted(
+            f"{topic}> {row}" for row in expected
+        )
+    keys = {record.key: record.value for record in read(kafka.bootstrap(), topics[3], 1, "read_committed")}
+    assert keys == {b"1": b"hi", b"2": b"hello"}
