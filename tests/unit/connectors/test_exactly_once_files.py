@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,19 +15,23 @@ import pytest
 
 from flintstream.common import Encoder, Types
 from flintstream.common.serialization import BulkWriterFactory
-from flintstream.connectors.files import part_files
+from flintstream.connectors.files import part_files, paths
 from flintstream.datastream import StreamExecutionEnvironment
 from flintstream.datastream.connectors.file_system import (
     BucketAssigner,
     FileSink,
+    FileSource,
     RollingPolicy,
+    StreamFormat,
     StreamingFileSink,
 )
 from flintstream.datastream.formats.parquet import ParquetBulkWriters
 from flintstream.runtime.faults import UserCodeError
 from flintstream.testing import LocalJob, OneInputOperatorHarness
 
+from ..s3_server import s3_server
 from .drill import RECORDS, Drill, killed_everywhere, points_around
+from .reading import read_all
 from .totals import Total, Totals
 
 ON_CHECKPOINT = RollingPolicy.on_checkpoint_rolling_policy()
@@ -255,20 +260,27 @@ def test_an_old_checkpoint_whose_file_was_completed_later_is_refused(tmp_path: P
         pass
 
 
-def test_behind_a_url_files_end_with_each_checkpoint() -> None:
-    import fsspec
+@pytest.fixture(params=["memory", "s3"])
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of a directory that does not exist."""
+    if request.param == "memory":
+        yield f"memory://exactly-once-{uuid4().hex}"
+    else:
+        with s3_server() as bucket:
+            yield bucket
 
-    memory = fsspec.filesystem("memory")
-    url = "memory://exactly-once/out"
 
-    def read() -> list[str]:
-        names = [name for name in memory.find("/exactly-once") if not name.rpartition("/")[2].startswith(".")]
-        return [line for name in names for line in memory.cat(name).decode().splitlines()]
+def test_behind_a_url_files_end_with_each_checkpoint(url: str) -> None:
+    for kill_at in (
+        (8, 19) if url.startswith("s3") else (0, 8, 13, 16, 19, 24)
+    ):  # A request to the bucket takes its time.
+        place = f"{url}/{kill_at}"
+        source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), place).build()
 
-    for kill_at in (0, 8, 13, 16, 19, 24):
-        if memory.exists("/exactly-once"):
-            memory.rm("/exactly-once", recursive=True)
-        Drill(lambda: text_sink(FileSink, url, GOING_ON), read, (kill_at,), gracefully=False).run()
+        def read(place: str = place, source: Any = source) -> list[str]:
+            return read_all(source) if paths.exists(place) else []
+
+        Drill(lambda place=place: text_sink(FileSink, place, GOING_ON), read, (kill_at,), gracefully=False).run()
         assert sorted(read()) == RECORDS
 
 
