@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flintstream import __version__
 from flintstream.server.jobs import JobRefusedError, Jobs, NotPermittedError, UnknownJobError
+from flintstream.server.page_data import page_router
 from flintstream.server.programs import program_router
 from flintstream.server.rest import RestSettings, router
 from flintstream.server.security import COOKIE, BodyTooLargeError, Guard, Token
@@ -48,7 +49,7 @@ def create_app(jobs: Jobs, settings: ServerSettings, token: Token | None = None)
     app.state.jobs, app.state.settings = jobs, settings
     _add_error_handlers(app)
     _add_login(app, settings, token)
-    for routes in (program_router(jobs, settings), router(jobs, _rest_settings(jobs, settings))):
+    for routes in (program_router(jobs, settings), page_router(jobs), router(jobs, _rest_settings(jobs, settings))):
         app.include_router(routes)
         app.include_router(routes, prefix="/v1", include_in_schema=False)
     public = frozenset[str]()
