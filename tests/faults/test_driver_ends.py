@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -13,6 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.faults.helpers import descendants, is_python_worker, is_slot, wait_until
+
+from flintstream.jobmaster.details import JobDetails, from_json
 
 PROGRAM = Path(__file__).with_name("driver_program.py")
 ROOT = PROGRAM.parents[2]
@@ -28,10 +31,17 @@ class Driver:
         self.directory = Path(tempfile.mkdtemp(prefix="ft-"))
         self.temporary = self.directory / ("t" * 80 if long_paths else "t")
         self.work = self.directory / "work"
+        self.archive = self.directory / "archive"
         self.temporary.mkdir()
         self.work.mkdir()
+        self.archive.mkdir(mode=0o700)
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        self.environment = {**os.environ, "TMPDIR": str(self.temporary), "PYTHONPATH": path}
+        self.environment = {
+            **os.environ,
+            "TMPDIR": str(self.temporary),
+            "PYTHONPATH": path,
+            "FLINT_ARCHIVE_DIR": str(self.archive),
+        }
         self.process = subprocess.Popen(
             [sys.executable, str(PROGRAM), str(self.work), way],
             env=self.environment,
@@ -60,6 +70,11 @@ class Driver:
 
     def left_in_temporary(self) -> list[str]:
         return [str(path.relative_to(self.temporary)) for path in self.temporary.rglob("*")]
+
+    def archived(self) -> JobDetails:
+        """What the driver has left for a job server."""
+        (path,) = self.archive.glob("*.json")
+        return from_json(JobDetails, json.loads(path.read_text()))
 
     def start_another(self) -> None:
         """Another driver starts, on the same machine, and ends."""
@@ -122,6 +137,10 @@ def test_sigterm_ends_the_driver_and_its_slots_at_once_and_quietly_and_leaves_no
     driver.assert_nothing_left(10.0)
     assert driver.left_in_temporary() == []
     assert driver.process.stderr.read() == ""
+    archived = driver.archived()
+    assert archived.driver_pid == driver.process.pid
+    if whom == "the driver":  # Otherwise the job may have failed before.
+        assert not archived.ended and archived.phase == "the driver was ended by a signal"
 
 
 def test_ctrl_c_ends_the_driver_and_its_slots_and_leaves_no_file(start):
@@ -140,3 +159,4 @@ def test_a_program_that_ends_takes_its_running_job_along(start):
     assert driver.process.wait(60.0) == 0
     driver.assert_nothing_left(2.0)
     assert driver.left_in_temporary() == []
+    assert driver.archived().status == "CANCELED"

@@ -38,9 +38,13 @@ SERVER_FILES = "server-*.json"
 _log = logging.getLogger(__name__)
 
 
+_ending = threading.Event()
+"""Whether a signal ends this driver: jobs whose slots it kills have not failed by themselves."""
+
+
 def archive(master: JobMaster) -> None:
     """Archives a job that has ended. Takes at most a moment, and never fails."""
-    if not archive_directories():
+    if _ending.is_set() or not archive_directories():
         return
     done = _start(lambda: write_archive(collect_details(master)))
     if not done.wait(ARCHIVE_SECONDS):
@@ -53,6 +57,7 @@ class LastArchive:
     """
 
     def __init__(self, masters: Iterable[JobMaster]) -> None:
+        _ending.set()
         self._masters = [master for master in masters if not master.result.done()]
         self._collected, self._done = threading.Event(), threading.Event()
         if self._masters and archive_directories():
@@ -68,10 +73,10 @@ class LastArchive:
             self._done.wait(max(0.0, self._deadline - time.monotonic()))
 
     def _work(self) -> None:
-        found = [replace(collect_details(master), phase=ENDED_BY_SIGNAL) for master in self._masters]
+        found = [collect_details(master) for master in self._masters]
         self._collected.set()
         for details in found:
-            write_archive(details)
+            write_archive(details if details.ended else replace(details, phase=ENDED_BY_SIGNAL))
 
 
 def write_archive(details: JobDetails) -> None:

@@ -6,8 +6,8 @@ the job ends. Times are milliseconds since 1970, durations milliseconds; -1 stan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 __all__ = [
@@ -260,9 +260,13 @@ class JobDetails:
         return self.status in ("FINISHED", "FAILED", "CANCELED")
 
 
-def to_json(details: JobDetails) -> dict[str, Any]:
-    """Returns details as values that JSON has."""
-    return asdict(details)
+def to_json(details: Any) -> dict[str, Any]:
+    """Returns a record of this module as values that JSON has. They are shared with it, and must not be changed."""
+    return {
+        name: value if write is None else write(value)
+        for name, write in _writers(type(details))
+        for value in [getattr(details, name)]
+    }
 
 
 def from_json(kind: type[Record], value: Mapping[str, Any]) -> Record:
@@ -272,22 +276,56 @@ def from_json(kind: type[Record], value: Mapping[str, Any]) -> Record:
     that a driver and a server of different versions understand each other. A required field that is missing raises a
     ValueError.
     """
-    hints = get_type_hints(kind)
     arguments = {}
-    for each in fields(kind):  # type: ignore[arg-type]
-        if each.name in value:
-            arguments[each.name] = _value(hints[each.name], value[each.name])
-        elif each.default is MISSING and each.default_factory is MISSING:
-            raise ValueError(f"{kind.__name__} lacks '{each.name}'")
+    for name, required, read in _readers(kind):
+        if name in value:
+            arguments[name] = value[name] if read is None else read(value[name])
+        elif required:
+            raise ValueError(f"{kind.__name__} lacks '{name}'")
     return kind(**arguments)
 
 
-def _value(hint: Any, value: Any) -> Any:
+_Convert = Callable[[Any], Any]
+
+
+_known_readers: dict[type, list[tuple[str, bool, _Convert | None]]] = {}
+_known_writers: dict[type, list[tuple[str, _Convert | None]]] = {}
+
+
+def _readers(kind: type) -> list[tuple[str, bool, _Convert | None]]:
+    """Returns the name of each field, whether it is required, and how to convert its value; None if it stays as it is."""
+    if kind in _known_readers:
+        return _known_readers[kind]
+    hints = get_type_hints(kind)
+    found = _known_readers[kind] = [
+        (
+            each.name,
+            each.default is MISSING and each.default_factory is MISSING,
+            _converter(hints[each.name], lambda record: lambda value: from_json(record, value)),
+        )
+        for each in fields(kind)
+    ]
+    return found
+
+
+def _writers(kind: type) -> list[tuple[str, _Convert | None]]:
+    if kind not in _known_writers:
+        hints = get_type_hints(kind)
+        _known_writers[kind] = [
+            (each.name, _converter(hints[each.name], lambda record: to_json)) for each in fields(kind)
+        ]
+    return _known_writers[kind]
+
+
+def _converter(hint: Any, of_record: Callable[[type], _Convert]) -> _Convert | None:
+    """Returns how to convert values of a type that contains records of this module; None if it contains none."""
     if is_dataclass(hint) and isinstance(hint, type):
-        return from_json(hint, value)
+        return of_record(hint)
     origin, arguments = get_origin(hint), get_args(hint)
-    if origin is list and arguments:
-        return [_value(arguments[0], each) for each in value]
-    if origin is dict and arguments:
-        return {key: _value(arguments[1], each) for key, each in value.items()}
-    return value
+    inner = _converter(arguments[-1], of_record) if origin in (list, dict) and arguments else None
+    if inner is None:
+        return None
+    convert = inner
+    if origin is list:
+        return lambda values: [convert(value) for value in values]
+    return lambda values: {key: convert(value) for key, value in values.items()}

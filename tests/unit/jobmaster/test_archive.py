@@ -16,6 +16,7 @@ from flintstream.jobmaster import archive as module
 from flintstream.jobmaster import job_master as job_master_module
 from flintstream.jobmaster.archive import ENDED_BY_SIGNAL, LastArchive, archive_directories
 from flintstream.jobmaster.details import JobDetails, from_json
+from flintstream.runtime.faults import Fault
 
 from .test_job_master import make_master
 
@@ -95,12 +96,18 @@ def test_a_job_does_not_wait_for_an_archive_that_hangs(jobs, place, blocked, mon
     assert "could not be archived within 0.1 s" in caplog.text
 
 
-def test_a_signal_archives_jobs_with_their_last_status(jobs, place, blocked):
+def test_a_signal_archives_jobs_with_their_last_status(jobs, place, blocked, monkeypatch):
+    monkeypatch.setattr(module, "_ending", threading.Event())
     announce(jobs, place)
     master = make_master()
     LastArchive([master]).wait()
+    blocked.faults.append(Fault(None, None, None, "", "slot 0 was killed"))
+    blocked.go_on.set()
+    master.start()
+    master.join(60)
+    assert master.status.name == "FAILED"
     (details,) = archived(place)
-    assert (details.status, details.phase) == ("CREATED", ENDED_BY_SIGNAL)
+    assert (details.status, details.phase) == ("CREATED", ENDED_BY_SIGNAL), "the end is that of the driver"
 
 
 def test_the_failure_is_archived_too(jobs, place, blocked, monkeypatch):
