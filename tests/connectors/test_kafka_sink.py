@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from flintstream.common import Row, Types
-from flintstream.common.serialization import ByteArraySchema, SerializationSchema, SimpleStringSchema
+from flintstream.common.serialization import (
+    ByteArraySchema,
+    DeserializationSchema,
+    SerializationSchema,
+    SimpleStringSchema,
+    TypeInformationSerializationSchema,
+)
 from flintstream.datastream.connectors.kafka import (
     DeliveryGuarantee,
     FlinkKafkaProducer,
@@ -181,19 +187,20 @@ def test_equal_keys_go_to_the_partition_to_which_javas_client_sends_them(kafka: 
     [
         (JsonRowSerializationSchema.builder().with_type_info(WORD_AND_COUNT).build(), b'{"word":"to","n":2}'),
         (CsvRowSerializationSchema.Builder(WORD_AND_COUNT).build(), b"to,2\n"),
-        (AvroRowSerializationSchema(avro_schema_string=AVRO), None),
+        (AvroRowSerializationSchema(avro_schema_string=AVRO), AvroRowDeserializationSchema(avro_schema_string=AVRO)),
+        (TypeInformationSerializationSchema(WORD_AND_COUNT), TypeInformationSerializationSchema(WORD_AND_COUNT)),
     ],
-    ids=["json", "csv", "avro"],
+    ids=["json", "csv", "avro", "typed"],
 )
 def test_rows_are_written_in_the_formats_that_there_are(
-    kafka: KafkaServer, topic: Topic, value: SerializationSchema, expected: bytes | None
+    kafka: KafkaServer, topic: Topic, value: SerializationSchema, expected: bytes | DeserializationSchema
 ) -> None:
     write(sink(kafka.bootstrap(), schema(topic, value)), Row(word="to", n=2))
     (record,) = topic.records()
-    if expected is None:
-        assert AvroRowDeserializationSchema(avro_schema_string=AVRO).deserialize(record.value) == Row(word="to", n=2)
-    else:
+    if isinstance(expected, bytes):
         assert record.value == expected
+    else:
+        assert expected.deserialize(record.value) == Row(word="to", n=2)
 
 
 def test_more_records_than_the_buffer_holds_wait_for_room(kafka: KafkaServer, topic: Topic) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import pickle
 from concurrent.futures import Future
+from decimal import Decimal
 from typing import Any
 
 import cloudpickle
@@ -23,12 +24,17 @@ from flintstream.common import (
     SimpleStringSchema,
     Time,
     TimestampAssigner,
+    Types,
     WatermarkGenerator,
     WatermarkStrategy,
     accumulators,
 )
 from flintstream.common.configuration import add_jars_to_context_class_loader, get_gateway
-from flintstream.common.serialization import BulkWriterFactory, RowFieldExtractorSchema
+from flintstream.common.serialization import (
+    BulkWriterFactory,
+    RowFieldExtractorSchema,
+    TypeInformationSerializationSchema,
+)
 from flintstream.common.watermark_strategy import (
     AscendingTimestamps,
     AssignerWithPeriodicWatermarksWrapper,
@@ -151,6 +157,19 @@ def test_schemas() -> None:
         RowFieldExtractorSchema(0).serialize(Row(1))
     with pytest.raises(ValueError, match="Field index must be non-negative, got: -1"):
         RowFieldExtractorSchema(-1)
+
+
+def test_typed_messages() -> None:
+    pair = Types.TUPLE([Types.STRING(), Types.BIG_DEC()])
+    schema = cloudpickle.loads(cloudpickle.dumps(TypeInformationSerializationSchema(pair)))
+    for value in (("a", Decimal("1.50")), (None, Decimal(0))):
+        found = schema.deserialize(schema.serialize(value))
+        assert (found, str(found)) == (value, str(value)), "also the form of a number is kept"
+    assert schema.get_produced_type() == pair
+    with pytest.raises(TypeError, match="not None"):
+        schema.serialize(None)
+    with pytest.raises(TypeError, match="type_info must be a type of Types, got 'string'"):
+        TypeInformationSerializationSchema("string")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
