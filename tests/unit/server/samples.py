@@ -239,6 +239,10 @@ class SampleJobs:
     """Jobs whose drivers answer from here: what they are asked is in `asked`, what they are to answer in `answers`."""
 
     def __init__(self, *details):
+        self.reset(*details)
+
+    def reset(self, *details):
+        """Forgets what has happened."""
         found = details or (job_details(), ended(FINISHED_JOB, "FINISHED"), ended(FAILED_JOB, "FAILED"))
         self.known = {each.job_id: each for each in found}
         self.asked = []

@@ -16,6 +16,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 from starlette.types import Message
 
 from flintstream.server.driver_client import NoAnswerError
@@ -29,18 +30,19 @@ LONGEST_BODY = 1 << 20
 """The most bytes of a request's JSON."""
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Errors, "description": "A parameter or the body is wrong."},
-    404: {"model": Errors, "description": "There is no such thing."},
-    409: {"model": Errors, "description": "The job, or the server, cannot do that now."},
-    503: {"model": Errors, "description": "The driver of the job does not answer."},
+    "default": {"model": Errors, "description": "The request is refused, with a status that says why."},
 }
-_BODY_ERRORS: dict[int | str, dict[str, Any]] = {413: {"model": Errors, "description": "The body is too large."}}
+# FastAPI gives a model the content type of the route's own answer, which is a text here.
+_ERRORS_OF_TEXTS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": _ERRORS["default"]["description"],
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Errors"}}},
+    },
+}
 
 
-class FlinkResponse(Response):
+class FlinkResponse(JSONResponse):
     """JSON in which a number that JSON does not have is a text, as Flink writes it."""
-
-    media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         try:
@@ -90,9 +92,10 @@ class Routes:
         """Adds a function as the answer to GET."""
         return self._add("GET", path, 200, schema)
 
-    def post(self, path: str, *, status: int = 200, schema: bool = True) -> Callable[[Endpoint], Endpoint]:
-        """Adds a function as the answer to POST."""
-        return self._add("POST", path, status, schema)
+    def post(self, path: str, *, status: int = 200, form: str | None = None) -> Callable[[Endpoint], Endpoint]:
+        """Adds a function as the answer to POST; `form` is the field of a file that it reads by itself."""
+        extra = None if form is None else {"requestBody": _form_body(form)}
+        return self._add("POST", path, status, True, extra)
 
     def patch(self, path: str, *, status: int = 200) -> Callable[[Endpoint], Endpoint]:
         """Adds a function as the answer to PATCH."""
@@ -106,7 +109,9 @@ class Routes:
         """Adds a function as the answer to DELETE."""
         return self._add("DELETE", path, 200, True)
 
-    def _add(self, method: str, path: str, status: int, schema: bool) -> Callable[[Endpoint], Endpoint]:
+    def _add(
+        self, method: str, path: str, status: int, schema: bool, extra: dict[str, Any] | None = None
+    ) -> Callable[[Endpoint], Endpoint]:
         def add(function: Endpoint) -> Endpoint:
             shape = get_type_hints(function, include_extras=True)["return"]
             raw = isinstance(shape, type) and issubclass(shape, Response)
@@ -125,14 +130,20 @@ class Routes:
                 status_code=status,
                 response_model=None if raw else shape,
                 response_class=shape if raw else FlinkResponse,
-                responses=_ERRORS if method == "GET" else {**_ERRORS, **_BODY_ERRORS},
+                responses=_ERRORS_OF_TEXTS if raw else _ERRORS,
                 summary=(function.__doc__ or "").strip().rstrip("."),
                 description="",
                 include_in_schema=schema,
+                openapi_extra=extra,
             )
             return function
 
         return add
+
+
+def _form_body(field: str) -> dict[str, Any]:
+    file = {"type": "object", "required": [field], "properties": {field: {"type": "string", "format": "binary"}}}
+    return {"required": True, "content": {"multipart/form-data": {"schema": file}}}
 
 
 async def _with_json_body(request: Request) -> Request:

@@ -73,7 +73,7 @@ def program_routes(context: RestContext) -> Routes:
         _check_enabled(context)
         return {"address": str(request.base_url).rstrip("/"), "files": programs.listed()}
 
-    @routes.post("/jars/upload")
+    @routes.post("/jars/upload", form="jarfile")
     async def upload(request: Request) -> shapes.Uploaded:
         """Uploads a program: a script, a zip archive or a wheel, as the file of a form."""
         _check_enabled(context)
