@@ -193,10 +193,14 @@ class KeyedStateBackend(ABC):
             raise TypeError(f"operator '{self.operator}': expected a state descriptor, got {descriptor!r}")
         return makers[kind](descriptor)
 
-    def engine_table(self, name: str) -> MutableMapping[Any, Any]:
-        """Returns a table of the operator itself. Its name must be one that no function would choose."""
+    def engine_table(self, name: str, kind: str = ENGINE) -> MutableMapping[Any, Any]:
+        """Returns a table of the operator itself. Its name must be one that no function would choose.
+
+        Of the kind `map` or `list`, its entries are dicts or lists, of which a backend for state larger than memory
+        reads and writes only what is used: other objects with the same methods may take their place.
+        """
         self.restored.pop(name, None)
-        self.states.setdefault(name, KeyedStateInfo(name, ENGINE))
+        self.states.setdefault(name, KeyedStateInfo(name, kind))
         return self.table(name)
 
     def _register(self, descriptor: Any, kind: str) -> tuple[MutableMapping[Any, Any], TimeToLive | None]:
