@@ -19,9 +19,11 @@ from flintstream.jobmaster.registry_files import RegistryError
 
 class Count(KeyedProcessFunction):
     def open(self, runtime_context):
+        self.seen = runtime_context.get_int_counter("seen")
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
 
     def process_element(self, number, ctx):
+        self.seen.add(1)
         self.count.update((self.count.value() or 0) + 1)
 
 
@@ -86,6 +88,11 @@ def test_a_running_job_is_reported_whole(found):
     assert told.metrics["numberOfCompletedCheckpoints"] == told.checkpoints.completed
     counted = second.subtasks[0].metrics["numRecordsIn"] + second.subtasks[1].metrics["numRecordsIn"]
     assert counted > 0
+    told = details_when(found, lambda told: "seen" in told.accumulators)
+    shares = [each.accumulators.get("seen") for each in told.vertices[1].subtasks]
+    assert sum(int(share["value"]) for share in shares) == int(told.accumulators["seen"]["value"]) > 0
+    assert told.accumulators["seen"]["type"] == "IntCounter"
+    assert all(each.accumulators == {} for each in told.vertices[0].subtasks)
 
 
 def test_a_checkpoint_is_taken_on_request(found):

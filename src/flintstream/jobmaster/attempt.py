@@ -74,6 +74,10 @@ class JobAttempt:
         """Returns the accumulators after the last epoch."""
         return {} if self._epochs is None else self._epochs.accumulators
 
+    def accumulators_of(self, vertex_id: int, subtask: int) -> dict[str, Any]:
+        """Returns the accumulators of a subtask after the last epoch."""
+        return {} if self._epochs is None else self._epochs.accumulators_of.get((vertex_id, subtask), {})
+
     # --- start and end ---
 
     def start(self, restored: RestoredOperators | None) -> None:

@@ -51,6 +51,8 @@ class EpochLoop:
         self.number = 0
         """The number of the last epoch started."""
         self.accumulators: dict[str, Any] = {}
+        self.accumulators_of: dict[tuple[int, int], dict[str, Any]] = {}
+        """By vertex and subtask."""
         self._draining = False
         self._read_before: dict[tuple[int, int], int] = {}
         self._slots_due: float | None = 0.0
@@ -165,6 +167,9 @@ class EpochLoop:
                 else:
                     merged[name] = accumulator
         self.accumulators = merged
+        self.accumulators_of = {
+            (vertex.vertex_id, vertex.subtask): vertex.accumulators for report in reports for vertex in report.vertices
+        }
         self._writers.write_epoch(self.number, reports)
         self._job.deliveries.take(self.number, reports, self._slots, self._writers.spools)
 

@@ -30,6 +30,7 @@ from flintstream.runtime.slot.messages import Measure
 from flintstream.runtime.slot.protocol import VertexReport
 
 if TYPE_CHECKING:
+    from flintstream.jobmaster.attempt import JobAttempt
     from flintstream.jobmaster.job_master import JobMaster
 
 _SECRETS = (
@@ -85,7 +86,7 @@ def collect_details(master: JobMaster) -> JobDetails:
         metrics=lifetime_metrics(times, master.restarts, now)
         | checkpoint_metrics(checkpoints)
         | master.statistics.job_metrics(),
-        accumulators=_accumulators(master),
+        accumulators=_accumulators({} if master.attempt is None else master.attempt.accumulators),
         history=master.statistics.history(),
         phase=None if status.is_globally_terminal_state() else master.progress.current_phase,
     )
@@ -132,7 +133,7 @@ def _vertices(master: JobMaster) -> list[VertexDetails]:
     graph = master.context.graph
     attempt, executions = master.context.executions.read()
     return [
-        _vertex(graph, vertex, attempt, executions, master.statistics.vertex(vertex.id))
+        _vertex(graph, vertex, attempt, executions, master.statistics.vertex(vertex.id), master.attempt)
         for vertex in graph.job_graph.vertices
     ]
 
@@ -143,6 +144,7 @@ def _vertex(
     attempt: int,
     executions: dict[tuple[int, int], Execution],
     metrics: Sequence[SubtaskMetrics],
+    running: JobAttempt | None,
 ) -> VertexDetails:
     job = graph.job_graph
     return VertexDetails(
@@ -172,6 +174,7 @@ def _vertex(
                 metrics=metrics[index].task,
                 operator_metrics=metrics[index].operators,
                 user_metrics=metrics[index].user,
+                accumulators=_accumulators({} if running is None else running.accumulators_of(vertex.id, index)),
             )
             for index in range(vertex.parallelism)
         ],
@@ -197,8 +200,12 @@ def _guarantees(master: JobMaster) -> list[GuaranteeDetails]:
     ]
 
 
-def _accumulators(master: JobMaster) -> dict[str, Any]:
-    values = {} if master.attempt is None else dict(master.attempt.accumulators)
-    return {
-        name: {"type": type(value).__name__, "value": str(value.get_local_value())} for name, value in values.items()
-    }
+def _accumulators(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: {"type": type(each).__name__, "value": _text(each)} for name, each in values.items()}
+
+
+def _text(accumulator: Any) -> str:
+    try:
+        return str(accumulator.get_local_value())
+    except Exception as error:  # It may be of a class of the user.
+        return f"<{error!r}>"

@@ -31,15 +31,20 @@ from ..runtime.checkpoint.fake_slots import FakeJob
 SPOOL = "collected"
 
 
-def report(*, finished: bool = False, spools: dict[str, list[Any]] | None = None, **changes: Any) -> EpochReport:
+def report(
+    *,
+    finished: bool = False,
+    spools: dict[str, list[Any]] | None = None,
+    accumulators: dict[str, Any] | None = None,
+    **changes: Any,
+) -> EpochReport:
     """What a slot says whose only vertex is a source with its sink."""
     spools = spools or {}
     fields: dict[str, Any] = {
         "levels": frozenset({0}),
-        "vertices": [VertexReport(0, 0, 1, 0, finished)],
+        "vertices": [VertexReport(0, 0, 1, 0, finished, accumulators=accumulators or {})],
         "spools": dict.fromkeys(spools, 1),
         "first_pages": {name: pickle.dumps(records) for name, records in spools.items()},
-        "accumulators": {},
         "next_due": None,
         "busy": {0: 0.1},
         "memory": 0,

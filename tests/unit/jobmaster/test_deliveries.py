@@ -36,7 +36,6 @@ class Slots:
                 [],
                 {spool: len(pages)} if pages else {},
                 {spool: pages[0]} if pages and along else {},
-                {},
                 None,
                 {},
                 0,

@@ -125,11 +125,13 @@ def test_a_job_is_drained_in_an_epoch_in_which_its_sources_end():
 
 
 def test_accumulators_are_those_of_all_slots():
-    counted = [report(accumulators={"seen": IntCounter(number)}, finished=True) for number in (3, 4)]
+    counted = [report(finished=True, accumulators={"seen": IntCounter(number)}) for number in (3, 4)]
     loop = Loop(*counted)
     loop.job.pool.count = 2
     loop.run_to_end()
     assert loop.loop.accumulators["seen"].get_local_value() == 7
+    assert [report.accumulators["seen"].get_local_value() for report in counted] == [3, 4], "they are merged apart"
+    assert set(loop.loop.accumulators_of) == {(0, 0)}
 
 
 def test_a_source_that_waits_for_a_checkpoint_gets_one_soon(monkeypatch):

@@ -64,6 +64,9 @@ class PlayedAttempt:
     def __init__(self, context: Any, number: int, spark: Any) -> None:
         """Takes what a real one takes."""
 
+    def accumulators_of(self, vertex_id: int, subtask: int) -> dict[str, Any]:
+        return {}
+
     def start(self, restored: Any) -> None: ...
 
     def run(self) -> None: ...

@@ -11,7 +11,7 @@ from flintstream.runtime.slot.protocol import EpochReport
 
 
 def report(late: dict[str, int]) -> EpochReport:
-    return EpochReport(frozenset(), [], {}, {}, {}, None, {}, 0, late)
+    return EpochReport(frozenset(), [], {}, {}, None, {}, 0, late)
 
 
 def test_late_records_are_told_at_the_end_of_a_job(caplog: Any) -> None:

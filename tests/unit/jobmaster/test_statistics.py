@@ -38,7 +38,7 @@ class Job:
         self.now += idle
         self.statistics.begin_epoch()
         self.now += seconds
-        reports = [EpochReport(frozenset(), list(vertices), {}, {}, {}, None, {}, 1000)]
+        reports = [EpochReport(frozenset(), list(vertices), {}, {}, None, {}, 1000)]
         self.statistics.epoch(seconds, reports)
 
     def task(self, vertex_id: int = 0, index: int = 0) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class TestCounts:
 
     def test_what_operators_do_when_they_are_closed_counts(self, job):
         job.epoch(1.0, read(10))
-        closed = EpochReport(frozenset(), [read(12)], {}, {}, {}, None, {}, 1000)
+        closed = EpochReport(frozenset(), [read(12)], {}, {}, None, {}, 1000)
         job.statistics.close([closed])
         assert job.task()["numRecordsIn"] == 12
         assert job.statistics.job_metrics()["numEpochs"] == 1
@@ -173,7 +173,7 @@ class TestTimes:
         job.statistics.begin_epoch()
         job.now += 1
         vertices = [read(1), VertexReport(1, 0, 1, 0, False, busy=0.5)]
-        job.statistics.epoch(1.0, [EpochReport(frozenset(), vertices, {}, {}, {}, None, {}, 0)], held_back=[0])
+        job.statistics.epoch(1.0, [EpochReport(frozenset(), vertices, {}, {}, None, {}, 0)], held_back=[0])
         assert job.task()["backPressuredTimeMsPerSecond"] == 500
 
     def test_idle_time_ends_with_the_attempt(self, job):
@@ -199,7 +199,7 @@ class TestMeasuring:
         assert job.task(1)["busyTimeMsPerSecond"] == 700
         job.now += 1
         slow = VertexReport(1, 0, 9, 0, False, busy=4.5)
-        reports = [EpochReport(frozenset(), [read(500, held_back=True, busy=0.1), slow], {}, {}, {}, None, {}, 0)]
+        reports = [EpochReport(frozenset(), [read(500, held_back=True, busy=0.1), slow], {}, {}, None, {}, 0)]
         job.statistics.epoch(5.0, reports)
         assert job.task()["numRecordsIn"] == 500
         assert job.task()["accumulateBackPressuredTimeMs"] == 4500
@@ -235,7 +235,7 @@ class TestMeasuring:
 
         def late():
             vertices = [read(300)]
-            job.statistics.epoch(2.0, [EpochReport(frozenset(), vertices, {}, {}, {}, None, {}, 0)])
+            job.statistics.epoch(2.0, [EpochReport(frozenset(), vertices, {}, {}, None, {}, 0)])
             return [read(200)]
 
         job.statistics.measure(late)

@@ -17,7 +17,7 @@ from flintstream.runtime.slot.connections import Address
 from flintstream.runtime.slot.protocol import Activity, EpochReport, SourceWork, StackSample, VertexReport
 from flintstream.runtime.slot.user_code import UserCode
 
-VERSION = 5
+VERSION = 6
 """Increment it with any change of a message or its contents. Slots of another version are refused."""
 
 Result = TypeVar("Result")

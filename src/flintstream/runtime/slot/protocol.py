@@ -172,6 +172,8 @@ class VertexReport:
     """Of a source: how old its records are."""
     metrics: dict[str, list[MetricValue]] | None = None
     """The metrics that functions have registered, by operator id; None if they were not collected this time."""
+    accumulators: dict[str, Any] = field(default_factory=dict)
+    """By name, as they are after the epoch."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,6 @@ class EpochReport:
     """The number of pages to fetch, by spool."""
     first_pages: dict[str, bytes]
     """The first page of each spool, so that small results need no second call."""
-    accumulators: dict[str, Any]
     next_due: float | None
     """When this slot needs the next epoch even without data."""
     busy: dict[int, float]
@@ -194,3 +195,15 @@ class EpochReport:
     """The resident memory of the slot, in bytes."""
     late_records: dict[str, int] = field(default_factory=dict)
     """The number of late records dropped, by operator, without zeros."""
+
+    @property
+    def accumulators(self) -> dict[str, Any]:
+        """Returns the accumulators of the slot: those of its subtasks, merged by name."""
+        merged: dict[str, Any] = {}
+        for vertex in self.vertices:
+            for name, accumulator in vertex.accumulators.items():
+                if name in merged:
+                    merged[name].merge(accumulator)
+                else:
+                    merged[name] = accumulator.clone()
+        return merged

@@ -107,13 +107,6 @@ class Slot:
 
     def end_epoch(self, last: bool = False) -> EpochReport:
         """Returns the report of the epoch, with the results for the driver; the `last` one after closing."""
-        accumulators: dict[str, Any] = {}
-        for task in self.tasks:
-            for name, accumulator in task.accumulators.items():
-                if name in accumulators:
-                    accumulators[name].merge(accumulator)
-                else:
-                    accumulators[name] = accumulator.clone()
         spools = {
             name: spool.pages for name, spool in self._services.spools.items() if spool.pages and not spool.staged
         }
@@ -122,7 +115,6 @@ class Slot:
             vertices=self._reports(self._metrics.collect(now=True, patience=None) if last else self._metrics.collect()),
             spools=spools,
             first_pages=self._first_pages(spools),
-            accumulators=accumulators,
             next_due=self._next_due(),
             busy=self._busy,
             memory=resident_bytes(),

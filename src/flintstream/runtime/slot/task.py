@@ -328,6 +328,7 @@ class Task:
             operators=self._operator_reports(),
             timing=None if source is None else source.timing,
             metrics=metrics,
+            accumulators={} if live else {name: each.clone() for name, each in self.accumulators.items()},
         )
 
     def _operator_reports(self) -> tuple[OperatorReport, ...]:
