@@ -79,7 +79,7 @@ def metrics(overview: shapes.ClusterOverview) -> dict[str, str]:
         "Status.JVM.CPU.Time": int((used.ru_utime + used.ru_stime) * 1e9),
         "Status.JVM.Memory.Heap.Used": memory,
         "Status.JVM.Memory.Heap.Committed": memory,
-        "Status.JVM.Memory.Heap.Max": -1,
+        "Status.JVM.Memory.Heap.Max": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "Status.JVM.Threads.Count": threading.active_count(),
     }
     return {name: text_of(value) for name, value in found.items()}

@@ -31,6 +31,11 @@ class Host:
         return sum(slot.memory for _, slot in self.slots)
 
     @property
+    def most_memory(self) -> int:
+        """Returns the bytes that its slots could have: those of the machine, if it is the server's."""
+        return _hardware()["physicalMemory"] if self.local else self.memory
+
+    @property
     def heartbeat(self) -> int:
         """Returns when a driver last reported about one of its slots."""
         return max((details.now for details, _ in self.slots), default=int(time.time() * 1000))
@@ -120,7 +125,7 @@ def task_manager_detail(host: Host) -> shapes.TaskManagerDetail:
         "metrics": {
             "heapUsed": host.memory,
             "heapCommitted": host.memory,
-            "heapMax": -1,
+            "heapMax": host.most_memory,
             "nonHeapUsed": 0,
             "nonHeapCommitted": 0,
             "nonHeapMax": -1,
@@ -146,7 +151,7 @@ def metrics(host: Host) -> dict[str, str]:
     found: dict[str, object] = {
         "Status.JVM.Memory.Heap.Used": host.memory,
         "Status.JVM.Memory.Heap.Committed": host.memory,
-        "Status.JVM.Memory.Heap.Max": -1,
+        "Status.JVM.Memory.Heap.Max": host.most_memory,
     }
     if host.local:
         found["System.CPU.Load1min"] = os.getloadavg()[0]
