@@ -34,6 +34,7 @@ PUBLIC_MODULES = [
     "datastream.formats.*",
     "datastream.async_retry_strategies",
     "datastream.async_retry_predicates",
+    "cep",
     "table",
     "metrics",
     "testing",
