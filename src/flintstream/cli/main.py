@@ -17,6 +17,7 @@ from flintstream.cli.runner import Program, ProgramFailedError, run_program
 from flintstream.cli.server import server
 from flintstream.cli.server_client import choose_server
 from flintstream.cli.submission import submit_program
+from flintstream.cli.top import top
 
 __all__ = ["cli", "main"]
 
@@ -94,7 +95,7 @@ def _run(program: Program, settings: dict[str, str], *, pyflink: bool = False, p
         sys.exit(130)
 
 
-for command in (list_jobs, savepoint, stop, cancel, checkpoints, server):
+for command in (list_jobs, top, savepoint, stop, cancel, checkpoints, server):
     cli.add_command(command)
 
 

@@ -17,6 +17,7 @@ from flintstream import __version__
 from flintstream.server.jobs import JobRefusedError, Jobs, NotPermittedError, UnknownJobError
 from flintstream.server.page_data import page_router
 from flintstream.server.programs import program_router
+from flintstream.server.prometheus import prometheus_router
 from flintstream.server.rest import RestSettings, router
 from flintstream.server.security import COOKIE, BodyTooLargeError, Guard, Token
 from flintstream.server.settings import ServerSettings
@@ -49,6 +50,7 @@ def create_app(jobs: Jobs, settings: ServerSettings, token: Token | None = None)
     app.state.jobs, app.state.settings = jobs, settings
     _add_error_handlers(app)
     _add_login(app, settings, token)
+    app.include_router(prometheus_router(jobs))
     for routes in (program_router(jobs, settings), page_router(jobs), router(jobs, _rest_settings(jobs, settings))):
         app.include_router(routes)
         app.include_router(routes, prefix="/v1", include_in_schema=False)
