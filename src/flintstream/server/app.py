@@ -53,13 +53,13 @@ def create_app(jobs: Jobs, settings: ServerSettings, token: Token | None = None)
     app.include_router(prometheus_router(jobs))
     for routes in (program_router(jobs, settings), page_router(jobs), router(jobs, _rest_settings(jobs, settings))):
         app.include_router(routes)
-        app.include_router(routes, prefix="/v1", include_in_schema=False)
     public = frozenset[str]()
     if PAGE.is_dir():
         public = frozenset(
             {"/", *(f"/{path.relative_to(PAGE).as_posix()}" for path in PAGE.rglob("*") if path.is_file())}
         )
         app.mount("/", StaticFiles(directory=PAGE, html=True))
+    app.add_middleware(_Versions)
     app.add_middleware(_Headers)
     app.add_middleware(Guard, settings=settings, token=token, public=public)
     return app
@@ -80,6 +80,19 @@ def _rest_settings(jobs: Jobs, settings: ServerSettings) -> RestSettings:
         configuration=settings.shown(),
         shut_down=end,
     )
+
+
+class _Versions:
+    """Answers `/v1/jobs` as `/jobs`: there is one version of the API."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = str(scope.get("path", ""))
+        if path.startswith("/v1/"):
+            scope = {**scope, "path": path[3:], "raw_path": scope.get("raw_path", b"")[3:]}
+        await self._app(scope, receive, send)
 
 
 class _Headers:

@@ -148,12 +148,12 @@ class JobDirectory:
     def find(self) -> Process | None:
         """Returns the driver that holds the lock, where its pid was not noted."""
         wanted = os.path.realpath(self.path / _LOCK)
-        for entry in os.scandir("/proc"):
-            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+        for name in os.listdir("/proc"):
+            if not name.isdigit() or int(name) == os.getpid():
                 continue
             with suppress(OSError):
-                if any(os.readlink(each.path) == wanted for each in os.scandir(f"{entry.path}/fd")):
-                    return Process.of(int(entry.name))
+                if any(os.readlink(f"/proc/{name}/fd/{each}") == wanted for each in os.listdir(f"/proc/{name}/fd")):
+                    return Process.of(int(name))
         return None
 
     def exit_code(self, driver: Process) -> int | None:

@@ -14,7 +14,7 @@ import json
 import socket
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -106,7 +106,7 @@ class Guard:
         return None
 
     def _is_own(self, host: str) -> bool:
-        name = urlsplit(f"//{host}").hostname if host else None
+        name = _parts(f"//{host}").hostname
         if name is None:
             return False
         try:
@@ -127,8 +127,15 @@ def _own_names(settings: ServerSettings) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
 
 
+def _parts(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
+
+
 def _same_origin(origin: str, host: str) -> bool:
-    parts = urlsplit(origin)
+    parts = _parts(origin)
     return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
 
 

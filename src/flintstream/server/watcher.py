@@ -138,7 +138,7 @@ class JobWatcher:
         """Takes over a driver that runs already; returns whether there is one."""
         job = self.job
         for file in self._dispatcher.drivers_of(job.job_id):
-            if file.status is None and file.alive:
+            if file.status is None and Process.of(file.pid).runs():
                 found = await self._dispatcher.blocking(self.directory.find)
                 job.driver = found if found is not None and found.pid == file.pid else Process.of(file.pid)
                 break
