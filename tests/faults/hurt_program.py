@@ -14,6 +14,7 @@ import time
 import uuid
 from collections import Counter
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,6 @@ from flintstream.runtime.checkpoint.storage import storage_at
 from flintstream.runtime.checkpoint.store import read_checkpoint, readable_checkpoints
 from flintstream.runtime.faults import Fault
 
-JOB_ID = "0123456789abcdef0123456789abcdef"
 FILES, LINES, USERS, DISORDER, WINDOW = 4, 250, 7, 200, 1000
 EVENTS, EVENTS_PER_SECOND, KEYS, BUCKET = 1500, 750, 11, 100
 NUMBERS = 1000
@@ -239,11 +239,16 @@ class Transactions(TwoPhaseCommitSinkFunction):
 # --- the jobs ---
 
 
+def job_id(directory: Path) -> str:
+    """The id of the job in a directory, whichever driver runs it; in one program no two jobs may have the same."""
+    return sha256(str(directory).encode()).hexdigest()[:32]
+
+
 def environment(directory: Path, options: dict[str, str]) -> StreamExecutionEnvironment:
     """Checkpoints in a directory five times a second, even small state in files of its own, restarts at once."""
     configuration = Configuration()
     settings = {
-        "flint.job-id": JOB_ID,
+        "flint.job-id": job_id(directory),
         "execution.checkpointing.dir": str(directory / "checkpoints"),
         "execution.checkpointing.interval": "200 ms",
         "execution.checkpointing.num-retained": "3",
@@ -398,7 +403,7 @@ JOBS = {
 
 def run(job: str, directory: Path, options: dict[str, str]) -> dict[str, Any]:
     """Runs a job to its end, from its latest checkpoint if there is one, with the hurts that are planned for it."""
-    path = directory / "checkpoints" / JOB_ID
+    path = directory / "checkpoints" / job_id(directory)
     restored, refused = None, None
     try:
         restored = str(path) if read_checkpoint(str(path)) else None

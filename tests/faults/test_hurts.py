@@ -271,7 +271,7 @@ def check(case: Case, directory: Path, ended: dict[str, Any]) -> None:
     if case.pauses_the_driver and left:
         # A driver that was superseded writes until it notices, and then removes nothing of the job any more.
         with pytest.raises(FileNotFoundError, match=r"the job has ended \(FINISHED\)"):
-            read_checkpoint(str(directory / "checkpoints" / hurt_program.JOB_ID))
+            read_checkpoint(str(directory / "checkpoints" / hurt_program.job_id(directory)))
     else:
         assert left == [], "a finished job leaves no checkpoints"
     assert len(ended["restarts"]) <= len(case.hurts), "no restart without need"

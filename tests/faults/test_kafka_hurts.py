@@ -117,7 +117,7 @@ def test_readers_see_each_result_once(spark, kafka: KafkaServer, tmp_path: Path,
 
 if ROUNDS:
 
-    @pytest.mark.parametrize("case", [case_of(FIRST_SEED + number) for number in range(ROUNDS // 4)], ids=str)
+    @pytest.mark.parametrize("case", [case_of(FIRST_SEED + number) for number in range(-(-ROUNDS // 4))], ids=str)
     def test_random_hurts(spark, kafka: KafkaServer, tmp_path: Path, case: Case) -> None:
         print(case)
         print("hurts that have happened:", hurt(kafka, case, tmp_path))
