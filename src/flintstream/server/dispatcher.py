@@ -371,4 +371,5 @@ def _is_of_another(job: Job, details: JobDetails) -> bool:
 
 
 def _name(submission: Submission) -> str:
-    return submission.settings.get("pipeline.name") or submission.module or Path(submission.program).name
+    file = re.sub("^[0-9a-f-]{36}_", "", Path(submission.program).name)  # Uploaded files begin with a UUID.
+    return submission.settings.get("pipeline.name") or submission.module or file

@@ -108,6 +108,8 @@ class ProgramRequest(_Request):
 
     entry_class: str | None = Field(None, alias="entryClass", max_length=1000)
     program_args: list[str] | None = Field(None, alias="programArgsList")
+    program_text: str | None = Field(None, alias="programArgs")
+    """All arguments in one text, as Flink's dashboard sends them."""
     parallelism: int | None = Field(None, ge=1, le=LARGEST_PARALLELISM)
     job_id: _Id | None = Field(None, alias="jobId")
     application_id: Any = Field(None, alias="applicationId")

@@ -10,7 +10,7 @@ import inspect
 import json
 import math
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_origin, get_type_hints
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -114,7 +114,7 @@ class Routes:
     ) -> Callable[[Endpoint], Endpoint]:
         def add(function: Endpoint) -> Endpoint:
             shape = get_type_hints(function, include_extras=True)["return"]
-            raw = isinstance(shape, type) and issubclass(shape, Response)
+            raw = get_origin(shape) is None and issubclass(shape, Response)
 
             @functools.wraps(function)
             async def endpoint(**arguments: Any) -> Response:

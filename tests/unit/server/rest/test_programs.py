@@ -132,6 +132,8 @@ def test_running_a_program(client, jobs, program):
     assert second.arguments == ("c, d",), "the body comes before the query"
     assert second.settings["parallelism.default"] == "4"
     assert second.settings["execution.checkpointing.interval"] == "1 s"
+    client.post(f"/jars/{program}/run", json={"programArgs": "--shop 'new york'", "entryClass": None})
+    assert jobs.submitted[-1].arguments == ("--shop", "new york"), "as Flink's dashboard sends them"
     application = client.post(f"/jars/{program}/run-application", json={"jobId": JOB})
     assert (application.status_code, application.json()) == (202, {"applicationid": JOB})
 
@@ -146,7 +148,8 @@ def test_running_a_program(client, jobs, program):
         {"entryClass": "module"},
         {"programArgsList": ["a\0b"]},
         {"flinkConfiguration": {"a": 1}},
-        {"programArgs": "removed in Flink 2"},
+        {"programArgs": "an 'open quote"},
+        {"unknown": 1},
     ],
 )
 def test_wrong_requests_to_run(client, jobs, program, body):
@@ -161,6 +164,8 @@ def test_the_plan_is_made_by_another_process(client, program):
     assert "add" in last["description"]
     assert {node["parallelism"] for node in plan["nodes"]} <= {1, 2}
     assert all(len(node["id"]) == 32 for node in plan["nodes"])
+    shown = client.get(f"/jars/{program}/plan?program-args=shops").json()["plan"]
+    assert shown["name"] == plan["name"]
     failed = client.post(f"/jars/{program}/plan")
     assert failed.status_code == 400
     assert "IndexError" in failed.json()["errors"][0]

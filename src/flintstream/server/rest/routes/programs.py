@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -61,6 +62,8 @@ def program_routes(context: RestContext) -> Routes:
         if body.allow_non_restored_state if body.allow_non_restored_state is not None else allow_non_restored:
             settings[UNCLAIMED] = "true"
         words = body.program_args
+        if words is None and body.program_text is not None:
+            words = _split(body.program_text)
         if words is None:
             words = [word for text in arguments or () for word in text.split(",")]
         if any("\0" in text for text in (*words, *settings, *settings.values())):
@@ -109,6 +112,18 @@ def program_routes(context: RestContext) -> Routes:
         """The plan of an uploaded program."""
         return await programs.plan(submission(program_id, request, entry_class, arguments, parallelism))
 
+    @routes.get("/jars/{jarid}/plan", schema=False)
+    async def plan_by_get(
+        program_id: ProgramId,
+        entry_class: EntryClass = None,
+        arguments: Arguments = None,
+        text: Annotated[str | None, Query(alias="program-args")] = None,
+        parallelism: Parallelism = None,
+    ) -> shapes.JobPlan:
+        """The plan of an uploaded program, as Flink's dashboard asks for it."""
+        request = ProgramRequest.model_validate({"programArgs": text})
+        return await programs.plan(submission(program_id, request, entry_class, arguments, parallelism))
+
     @routes.post("/jars/{jarid}/run")
     async def run(
         program_id: ProgramId,
@@ -138,6 +153,13 @@ def program_routes(context: RestContext) -> Routes:
         return {"applicationid": await _submit(context, given)}
 
     return routes
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise RestError(400, f"programArgs cannot be split into arguments: {error}.") from error
 
 
 def _check_enabled(context: RestContext) -> None:
