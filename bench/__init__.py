@@ -17,5 +17,6 @@ BENCHMARKS = (
     "recovery",
     "rocksdb",
     "kafka",
+    "server",
 )
 """Each is a module of this package with a function `run(quick)`, in the order in which they run."""

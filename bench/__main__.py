@@ -30,7 +30,7 @@ def main(names: tuple[str, ...], quick: bool, path: Path, no_check: bool) -> Non
     """Measures Flintstream beside its peers.
 
     NAMES are keyed_count, many_keys, state_access, timers, windows, chain, epoch_latency, memory, async_io, checkpoints,
-    recovery, rocksdb and kafka; all of them unless given.
+    recovery, rocksdb, kafka and server; all of them unless given.
     """
     console = Console(width=None if sys.stdout.isatty() else 130)
     where = machine()
