@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.unit.server.samples import (
     COUNT,
     FAILED_JOB,
@@ -18,6 +19,8 @@ from tests.unit.server.samples import (
     job_details,
     subtask,
 )
+
+from flintstream.server.rest.failures import exception_class
 
 
 def test_the_list_and_the_overview(client):
@@ -72,6 +75,19 @@ def test_exceptions(client):
     filtered = client.get(f"/jobs/{JOB}/exceptions?failureLabelFilter=type:user").json()["exceptionHistory"]
     assert filtered == {"entries": [], "truncated": False}
     assert client.get(f"/jobs/{JOB}/exceptions?failureLabelFilter=type").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("message", "trace", "name"),
+    [
+        ("operator 'parse': it failed", "Traceback (most recent call last):\n  File x\nValueError: no", "ValueError"),
+        ("it failed", "Traceback (most recent call last):\n  File x\nshop.errors.ShopError\n", "shop.errors.ShopError"),
+        ("OSError: the disk is full", None, "OSError"),
+        ("the disk is full", None, None),
+    ],
+)
+def test_the_class_of_an_exception(message, trace, name):
+    assert exception_class(message, trace) == name
 
 
 def test_the_result_of_a_job(client):

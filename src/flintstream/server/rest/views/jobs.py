@@ -10,7 +10,7 @@ from typing import Any, cast
 from flintstream.jobmaster.details import ExceptionDetails, JobDetails, VertexDetails
 from flintstream.server.jobs import JobSummary
 from flintstream.server.rest import shapes
-from flintstream.server.rest.failures import failure_cause
+from flintstream.server.rest.failures import exception_class, failure_cause
 from flintstream.server.rest.views.states import (
     aggregate_state,
     elapsed,
@@ -182,7 +182,7 @@ def exceptions(details: JobDetails, most: int, labels: Mapping[str, str]) -> sha
 
 def _exception(details: JobDetails, failure: ExceptionDetails) -> shapes.ExceptionEntry:
     entry: shapes.ExceptionEntry = {
-        "exceptionName": failure.exception.partition(":")[0],
+        "exceptionName": exception_class(failure.exception, failure.stacktrace) or failure.exception,
         "stacktrace": failure.stacktrace or failure.exception,
         "timestamp": failure.timestamp,
         "failureLabels": {},
