@@ -21,6 +21,7 @@ from typing import Any
 from tests.faults import hurts
 from tests.faults.helpers import ENOUGH_SECONDS
 
+from flintstream.cep import CEP, Pattern, PatternProcessFunction, TimedOutPartialMatchHandler
 from flintstream.common import (
     Configuration,
     Duration,
@@ -35,6 +36,7 @@ from flintstream.datastream import (
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     MapFunction,
+    OutputTag,
     ProcessWindowFunction,
     StreamExecutionEnvironment,
     TwoPhaseCommitSinkFunction,
@@ -133,6 +135,43 @@ class Sum(ProcessWindowFunction):
     def process(self, key, context, elements):
         hurts.reached("window function")
         yield f"{key} {context.window().start} {sum(amount for _, amount, _ in elements)}"
+
+
+# --- patterns in the amounts of users ---
+
+LOW, HIGH, SOON = 30, 85, 300
+GIVEN_UP = OutputTag("given up", Types.STRING())
+
+
+def by_amount(left: tuple[str, int, int], right: tuple[str, int, int]) -> int:
+    """The order of amounts at the same time, which come in any order."""
+    return left[1] - right[1]
+
+
+def expected_patterns() -> dict[str, list[str]]:
+    """For each low amount the first high one of the user that follows soon."""
+    events = sorted((time, amount, user) for lines in amounts() for user, amount, time in lines)
+    found: dict[str, list[str]] = {"followed": [], "given up": []}
+    for place, (time, amount, user) in enumerate(events):
+        if amount < LOW:
+            later = (each for each in events[place + 1 :] if each[2] == user and each[1] > HIGH)
+            high = next(later, (time + SOON, 0, user))
+            if high[0] - time < SOON:
+                found["followed"].append(f"{user} {time} {amount} {high[0]} {high[1]}")
+            else:
+                found["given up"].append(f"{user} {time} {amount} {time + SOON}")
+    return {name: sorted(lines) for name, lines in found.items()}
+
+
+class LowThenHigh(PatternProcessFunction, TimedOutPartialMatchHandler):
+    def process_match(self, match, ctx):
+        hurts.reached("pattern function")
+        (low,), (high,) = match["low"], match["high"]
+        yield f"{low[0]} {low[2]} {low[1]} {high[2]} {high[1]}"
+
+    def process_timed_out_match(self, match, ctx):
+        (low,) = match["low"]
+        yield GIVEN_UP, f"{low[0]} {low[2]} {low[1]} {ctx.timestamp()}"
 
 
 # --- events by bucket ---
@@ -309,6 +348,26 @@ def expected_main() -> dict[str, list[str]]:
     return {"sums": expected_sums(), "counts": expected_counts(), "matches": expected_matches()}
 
 
+def build_patterns(env: StreamExecutionEnvironment, directory: Path) -> None:
+    """A pattern with time-outs, whose events come out of order, into two sinks."""
+    if not (directory / "in").exists():
+        write_amounts(directory / "in")
+    disorderly = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(DISORDER))
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(directory / "in")).build()
+    events = (
+        env.from_source(source, WatermarkStrategy.no_watermarks(), "lines")
+        .map(Parse(directory))
+        .assign_timestamps_and_watermarks(disorderly.with_timestamp_assigner(lambda parsed, before: parsed[2]))
+        .key_by(lambda parsed: parsed[0], Types.STRING())
+    )
+    low = Pattern.begin("low").where(lambda parsed: parsed[1] < LOW)
+    pattern = low.followed_by("high").where(lambda parsed: parsed[1] > HIGH).within(Duration.of_millis(SOON))
+    followed = CEP.pattern(events, pattern, by_amount).process(LowThenHigh(), Types.STRING())
+    followed.sink_to(file_sink(directory / "followed", RollingPolicy.on_checkpoint_rolling_policy()))
+    given_up = followed.get_side_output(GIVEN_UP)
+    given_up.sink_to(file_sink(directory / "given up", RollingPolicy.on_checkpoint_rolling_policy()))
+
+
 def build_bridge(env: StreamExecutionEnvironment, directory: Path) -> None:
     """A streaming DataFrame of files, a batch each."""
     from flintstream.spark.session import get_or_create_session
@@ -396,6 +455,7 @@ def expected_kafka() -> dict[str, list[str]]:
 
 JOBS = {
     "main": (build_main, expected_main),
+    "patterns": (build_patterns, expected_patterns),
     "bridge": (build_bridge, expected_bridge),
     "kafka": (build_kafka, expected_kafka),
 }

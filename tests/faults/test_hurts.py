@@ -144,8 +144,17 @@ def bridge(chance: random.Random, turn: int) -> Case:
     return Case((Hurt(f"{side} bridge commit", chance.randint(1, 3), action),), "bridge")
 
 
+def patterns(chance: random.Random, turn: int) -> Case:
+    """A job with partial matches in its checkpoints."""
+    families = [killed_slot, stopped_slot, killed_worker, killed_driver, storage, damage]
+    case = families[turn % len(families)](chance, turn)
+    if chance.random() < 0.5:
+        return replace(case, job="patterns")
+    return Case((Hurt("pattern function", chance.randint(1, 15), "exception"),), "patterns")
+
+
 FAMILIES = [killed_slot, stopped_slot, killed_worker, killed_driver, user_code, storage, damage, bridge, paused_driver]
-FAMILIES += 5 * [protocol]
+FAMILIES += [patterns] + 5 * [protocol]
 
 
 def case_of(seed: int) -> Case:
@@ -292,6 +301,8 @@ ALWAYS = [
     Case((Hurt(MOMENT, 800, "kill -9 of Spark's workers"),), backend="rocksdb"),
     Case((Hurt("before publication", 2, "kill -9"),)),
     Case((Hurt("before bridge commit", 2, "exception"),), job="bridge"),
+    Case((Hurt("after metadata", 3, "kill -9 of a slot"), Hurt("pattern function", 8, "exception")), job="patterns"),
+    Case((Hurt("after metadata", 2, "kill -9"),), job="patterns", parallelism=3, backend="rocksdb"),
 ]
 
 
