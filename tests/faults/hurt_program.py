@@ -150,16 +150,16 @@ def by_amount(left: tuple[str, int, int], right: tuple[str, int, int]) -> int:
 
 def expected_patterns() -> dict[str, list[str]]:
     """For each low amount the first high one of the user that follows soon."""
-    events = sorted((time, amount, user) for lines in amounts() for user, amount, time in lines)
+    events = sorted((moment, amount, user) for lines in amounts() for user, amount, moment in lines)
     found: dict[str, list[str]] = {"followed": [], "given up": []}
-    for place, (time, amount, user) in enumerate(events):
+    for place, (moment, amount, user) in enumerate(events):
         if amount < LOW:
             later = (each for each in events[place + 1 :] if each[2] == user and each[1] > HIGH)
-            high = next(later, (time + SOON, 0, user))
-            if high[0] - time < SOON:
-                found["followed"].append(f"{user} {time} {amount} {high[0]} {high[1]}")
+            high = next(later, (moment + SOON, 0, user))
+            if high[0] - moment < SOON:
+                found["followed"].append(f"{user} {moment} {amount} {high[0]} {high[1]}")
             else:
-                found["given up"].append(f"{user} {time} {amount} {time + SOON}")
+                found["given up"].append(f"{user} {moment} {amount} {moment + SOON}")
     return {name: sorted(lines) for name, lines in found.items()}
 
 
