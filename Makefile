@@ -38,7 +38,7 @@ test-unit: $(STAMP) ## the tests that need no Spark
 	$(PY) -m pytest -q tests/unit $(ARGS)
 
 faults: $(STAMP) ## jobs hurt at random for up to 15 minutes; FLINT_FAULT_SEED=<seed> FLINT_FAULT_ROUNDS=1 hurts one again
-	FLINT_FAULT_ROUNDS=$${FLINT_FAULT_ROUNDS:-32} $(PY) -m pytest -q -s tests/faults/test_hurts.py tests/faults/test_kafka_hurts.py $(ARGS)
+	FLINT_FAULT_ROUNDS=$${FLINT_FAULT_ROUNDS:-32} $(PY) -m pytest -q -s tests/faults/test_hurts.py tests/faults/test_kafka_hurts.py tests/faults/test_server.py $(ARGS)
 
 soak: $(STAMP) ## a job watched for FLINT_SOAK_MINUTES (30): memory, descriptors, files and epochs must be flat
 	$(PY) -m bench.soak $(ARGS)

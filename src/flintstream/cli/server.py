@@ -42,9 +42,11 @@ def server(settings: dict[str, str], **options: str | None) -> None:
     configuration: dict[str, Any] = {**load_settings(), **settings}
     configuration.update({_KEYS[name]: text for name, text in options.items() if text is not None})
     with clear_errors():
-        from flintstream.server.settings import ServerSettings
+        from flintstream.server.settings import ServerSettings, is_loopback
 
         chosen = ServerSettings.of(configuration)
+        if chosen.certificate is None and not is_loopback(chosen.host):
+            click.echo("Without a certificate (--cert, --key), the token crosses the network in clear text.", err=True)
         try:
             left = serve(chosen, lambda url: click.echo(f"Flintstream job server at {url}, data in {chosen.data}"))
         except (ServerError, StoreError) as error:
