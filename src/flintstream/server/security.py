@@ -121,7 +121,7 @@ class Guard:
 
 
 def _own_names(settings: ServerSettings) -> frozenset[str]:
-    names = {*_LOOPBACK_NAMES, settings.host, socket.gethostname(), socket.getfqdn(), *settings.allowed_hosts}
+    names = {*_LOOPBACK_NAMES, settings.host, socket.gethostname(), *settings.allowed_hosts}
     if settings.address is not None:
         names.add(settings.address)
     return frozenset(name.lower() for name in names)
