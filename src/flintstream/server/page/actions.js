@@ -48,9 +48,11 @@ async function perform(kind, job, { directory, drain }, signal) {
   return (await outcome(`/jobs/${job.job_id}/savepoints/${trigger}`, { signal })).location;
 }
 
-export function Actions({ job, features, ask }) {
+// The buttons go when the job has ended; the answer to a question stays until it is closed.
+export function Actions({ job, features, ask, ended }) {
   const [kind, setKind] = useState(null);
-  const names = features.cancel ? ["savepoint", "stop", "cancel"] : ["savepoint"];
+  const names = ended ? [] : features.cancel ? ["savepoint", "stop", "cancel"] : ["savepoint"];
+  if (ended && !kind) return null;
   return html`<div class="actions" role="group" aria-label="Actions">
     ${names.map((name) => html`<button type="button" class=${KINDS[name].dangerous ? "danger" : ""} onClick=${() => setKind(name)}>${KINDS[name].button}</button>`)}
     ${kind && html`<${Question} key=${kind} kind=${kind} job=${job} ask=${ask} close=${() => setKind(null)} />`}
@@ -68,7 +70,7 @@ function Question({ kind, job, ask, close }) {
     dialog.current.showModal();
     return () => {
       stopped.current.abort(); // The request was made; it is only not waited for.
-      if (opener?.isConnected) opener.focus();
+      (opener?.isConnected ? opener : document.getElementById("main")).focus();
     };
   }, []);
 

@@ -1,9 +1,12 @@
 // What the page shows of a job, computed from its details.
+import { duration } from "./format.js";
+
 const LEAST_WATERMARK = -9e18;
 const GREATEST_WATERMARK = 9e18;
 const HELD_BACK = 0.1; // Flink's limit between "ok" and "low"
 const BUSY = 0.7;
 const SKEWED = 0.3;
+const LONG_EPOCH = 10_000; // milliseconds
 
 export const ENDED = new Set(["FINISHED", "FAILED", "CANCELED"]);
 export const isEnded = (status) => ENDED.has(status);
@@ -165,6 +168,10 @@ export function findings(job, graph) {
   }
   if (failed && !isEnded(job.status)) {
     found.push({ level: "bad", text: `${failed} checkpoint${failed > 1 ? "s" : ""} failed since the last that completed`, tab: "checkpoints" });
+  }
+  const epoch = Number(job.metrics.currentEpochDurationMs ?? 0);
+  if (epoch > LONG_EPOCH && !isEnded(job.status)) {
+    found.push({ level: "warn", text: `The epoch has taken ${duration(epoch)} so far; the logs say why`, tab: "logs" });
   }
   if (graph.bottleneck) {
     found.push({ level: "warn", text: `Bottleneck: ${graph.bottleneck.name}, busy ${Math.round(graph.bottleneck.busy * 100)}%`, vertex: graph.bottleneck.id });

@@ -65,7 +65,7 @@ function Heading({ job, at, features, ask }) {
         ${job.phase && html`<span class="phase">${job.phase} …</span>`}
       </p>
     </div>
-    ${!ended && html`<${Actions} job=${job} features=${features} ask=${ask} />`}
+    <${Actions} job=${job} features=${features} ask=${ask} ended=${ended} />
   </div>`;
 }
 

@@ -4,15 +4,25 @@ import { isEnded } from "../model.js";
 import { Section, Status, Table, tone } from "../parts.js";
 import { html } from "../preact.js";
 
+const words = (status) => status.toLowerCase().replace("_", " ");
+
 // The states by when they were last entered, each with how long it has lasted.
 function stays(timestamps, until) {
   const entered = Object.entries(timestamps).filter(([, at]) => at > 0).sort(([, left], [, right]) => left - right);
   return entered.map(([status, from], place) => ({ status, from, to: Math.max(from, entered[place + 1]?.[1] ?? until) }));
 }
 
+// Of a job that was restarted, only the last time in each state is known: before its last failure it ran, too.
+function withEarlierAttempts(all, restarts) {
+  const failed = all.findIndex((each) => each.status === "RESTARTING" || each.status === "FAILING");
+  if (!restarts || failed < 1) return all;
+  const before = all[failed - 1];
+  return before.status === "RUNNING" ? all : all.map((each) => (each === before ? { ...each, status: "EARLIER_ATTEMPTS" } : each));
+}
+
 export function Timeline({ job, graph }) {
   const until = isEnded(job.status) && job.end_time > 0 ? job.end_time : job.now;
-  const states = stays(job.timestamps, until);
+  const states = withEarlierAttempts(stays(job.timestamps, until), job.restarts);
   const from = Math.min(job.start_time, ...states.map((each) => each.from));
   const rows = graph.vertices.map((vertex) => ({ name: vertex.name, stays: stays(vertex.subtasks[0]?.timestamps ?? {}, until) }));
   const events = [
@@ -43,11 +53,11 @@ export function Timeline({ job, graph }) {
 function Row({ name, stays: all, from, until, events }) {
   const span = Math.max(1, until - from);
   const place = (at) => `${((at - from) / span) * 100}%`;
-  const label = all.map((each) => `${each.status.toLowerCase()} for ${duration(each.to - each.from)}`).join(", ");
+  const label = all.map((each) => `${words(each.status)} for ${duration(each.to - each.from)}`).join(", ");
   return html`<div class="lane">
     <span class="clip" title=${name}>${name}</span>
     <span class="track" role="img" aria-label=${`${name}: ${label}`}>
-      ${all.map((each) => html`<span class="stay ${tone(each.status)}" style=${{ left: place(each.from), width: `${((each.to - each.from) / span) * 100}%` }} title=${`${each.status.toLowerCase()}, ${duration(each.to - each.from)}`}></span>`)}
+      ${all.map((each) => html`<span class="stay ${tone(each.status)} ${each.status.toLowerCase()}" style=${{ left: place(each.from), width: `${((each.to - each.from) / span) * 100}%` }} title=${`${words(each.status)}, ${duration(each.to - each.from)}`}></span>`)}
       ${events.map((each) => html`<span class="event ${each.kind === "savepoint" ? "savepoint" : "failure"}" style=${{ left: place(each.at) }} title=${`${each.kind}: ${each.text}`}></span>`)}
     </span>
   </div>`;
