@@ -227,7 +227,7 @@ class JobWatcher:
         elif now - self._cancel_sent > CANCEL_AGAIN_SECONDS:
             self._cancel_sent = now
             try:
-                await ask(file, "cancel", ANSWER_SECONDS, savepoint=False, directory=None)
+                await ask(file, "cancel", ANSWER_SECONDS, savepoint=False, directory=None, wait=False)
             except JobRefusedError:
                 pass  # It has ended, or takes longer than an answer may: it is asked again.
 

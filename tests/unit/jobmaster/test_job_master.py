@@ -17,8 +17,10 @@ from flintstream.jobmaster.errors import JobCancelledError, JobExecutionError
 from flintstream.jobmaster.job_master import JobMaster
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.runtime.checkpoint.coordinator import CheckpointFailedError
+from flintstream.runtime.checkpoint.lease import JobLease
 from flintstream.runtime.checkpoint.metadata import CorruptCheckpointError
 from flintstream.runtime.checkpoint.restore import RestoreError
+from flintstream.runtime.checkpoint.storage import storage_at
 from flintstream.runtime.faults import Fault
 from flintstream.spark.session import SparkLoss
 from flintstream.spark.slots import SlotError
@@ -177,6 +179,48 @@ def test_a_job_that_fails_behind_its_last_savepoint_restores_it_and_ends(stopped
     assert stopped.restored == [None, 5, 5]
     assert stopped.committed == ["when it was opened"]
     assert stopped.request.result.result(0) == stopped.location
+
+
+JOB_ID = "ab" * 16
+
+
+def recovering(tmp_path) -> JobMaster:
+    return make_master(
+        **{
+            "flint.recover": "true",
+            "flint.job-id": JOB_ID,
+            "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+        }
+    )
+
+
+def lease_of_a_dead_driver(tmp_path) -> JobLease:
+    lease = JobLease(storage_at(str(tmp_path / "checkpoints")).at(JOB_ID))
+    lease.begin_attempt()
+    return lease
+
+
+def test_a_driver_that_recovers_a_job_completes_the_stop_of_the_one_before(stopped, tmp_path):
+    lease_of_a_dead_driver(tmp_path).stop(5, stopped.location, 1)
+    master = recovering(tmp_path)
+    master.start()
+    master.join(60)
+    assert master.status is JobStatus.FINISHED
+    assert (stopped.restored, stopped.committed) == ([5], ["when it was opened"])
+
+
+def test_a_driver_that_recovers_a_job_without_checkpoints_begins_it(stopped, tmp_path):
+    lease_of_a_dead_driver(tmp_path)
+    master = recovering(tmp_path)
+    master.start()
+    master.join(60)
+    assert (stopped.restored, stopped.committed) == ([None], ["when it was told"])
+
+
+def test_a_job_that_has_ended_is_not_recovered(tmp_path):
+    lease_of_a_dead_driver(tmp_path).end("FINISHED")
+    with pytest.raises(FileNotFoundError, match=r"the job has ended \(FINISHED\)"):
+        recovering(tmp_path)
 
 
 @pytest.mark.parametrize("noted", [True, False])
