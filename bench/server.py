@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -124,11 +125,15 @@ def _starts(url: str, times: int) -> tuple[float, float]:
         began = time.time()
         command = [*_FLINT, "run", str(_JOB), "attached"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            job_id = _wait(lambda: next(iter(_ids(url) - known), None), "the job in the list")
+            job_id = _wait(partial(_new_id, url, known), "the job in the list")
             attached.append(_running_since(url, job_id) - began)
             _end(url, job_id)
             process.wait(_PATIENCE_SECONDS)
     return min(detached), min(attached)
+
+
+def _new_id(url: str, known: set[str]) -> str | None:
+    return next(iter(_ids(url) - known), None)
 
 
 def _ids(url: str) -> set[str]:

@@ -155,7 +155,8 @@ class Dispatcher:
         if job.ended:
             raise JobRefusedError(f"the job is {job.status}")
         if job.submission is None:
-            await ask(self._running_file(job_id), "cancel", self.settings.timeout, savepoint=False, directory=None, wait=False)
+            file = self._running_file(job_id)
+            await ask(file, "cancel", self.settings.timeout, savepoint=False, directory=None, wait=False)
             return
         job.cancel_requested = True
         await self.save(job, event="cancelling was requested")
