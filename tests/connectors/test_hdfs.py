@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.waiting import wait_until
 
-from flintstream.common import Configuration, Encoder, RestartStrategies, Types, WatermarkStrategy
 from flintstream.connectors.files import paths
-from flintstream.datastream import StreamExecutionEnvironment
-from flintstream.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
-from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 from flintstream.runtime.checkpoint.storage import StorageError, storage_at
 
 from .hdfs import HdfsServer
+from .remote_files import check_each_record_once
 
 pytestmark = pytest.mark.timeout(900)  # The server may have to be downloaded first.
-
-LAST = 2000
 
 
 def test_a_storage_of_checkpoints(hdfs: HdfsServer, tmp_path: Path) -> None:
@@ -90,58 +83,8 @@ def test_files_are_opened_and_renamed(hdfs: HdfsServer) -> None:
         assert file.read() == b"x" * 6_000_000
 
 
-class FailsOnce:
-    """Fails in the middle, unless a file says that it has; takes its time, so that there are several epochs."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = str(mark)
-
-    def __call__(self, number: int) -> str:
-        time.sleep(0.0005)
-        if number == LAST // 2 and not Path(self.mark).exists():
-            Path(self.mark).touch()
-            raise RuntimeError("on purpose")
-        return str(number)
-
-
-def environment(checkpoints: str, **options: str) -> StreamExecutionEnvironment:
-    configuration = Configuration()
-    for key, value in options.items():
-        configuration.set_string(key.replace("__", ".").replace("_", "-"), value)
-    env = StreamExecutionEnvironment.get_execution_environment(configuration)
-    env.set_parallelism(1)
-    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, 0))
-    env.enable_checkpointing(100)
-    env.get_checkpoint_config().set_checkpoint_storage_dir(checkpoints)
-    return env
-
-
-def written_numbers(env: StreamExecutionEnvironment, results: str, mark: Path) -> None:
-    builder = FileSink.for_row_format(results, Encoder.simple_string_encoder())
-    sink = builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
-    numbers = env.from_source(NumberSequenceSource(1, LAST), WatermarkStrategy.no_watermarks(), "numbers").uid(
-        "numbers"
-    )
-    numbers.map(FailsOnce(mark), Types.STRING()).uid("map").sink_to(sink).uid("files")
-
-
 @pytest.mark.usefixtures("spark")
 def test_a_job_that_fails_and_is_stopped_with_a_savepoint_writes_each_record_once(
     hdfs: HdfsServer, tmp_path: Path
 ) -> None:
-    checkpoints, savepoints, results = (hdfs.new_directory() for _ in range(3))
-    first = environment(checkpoints)
-    written_numbers(first, results, tmp_path / "failed")
-    job = first.execute_async()
-    wait_until(lambda: paths.exists(results) and paths.find_files(results), what="the first results")
-    savepoint = job.stop_with_savepoint(False, savepoints).result()
-    assert savepoint.startswith("webhdfs://")
-    again = environment(checkpoints, execution__state_recovery__path=savepoint)
-    written_numbers(again, results, tmp_path / "failed")
-    again.execute()
-    assert (tmp_path / "failed").exists()
-    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), results).build()
-    reading = environment(checkpoints)
-    lines = reading.from_source(source, WatermarkStrategy.no_watermarks(), "lines")
-    with lines.execute_and_collect() as found:
-        assert sorted(map(int, found)) == list(range(1, LAST + 1))
+    check_each_record_once(hdfs.new_directory(), tmp_path / "failed")

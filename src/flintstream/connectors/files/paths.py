@@ -181,11 +181,14 @@ def join(directory: str, name: str) -> str:
 
 
 def _system(url: str) -> tuple[Any, str]:
-    return file_system_at(url)
+    """Returns a file system that knows no listing from before: other processes write and remove files, too."""
+    system, inner = file_system_at(url)
+    system.invalidate_cache()
+    return system, inner
 
 
 def _open(url: str, mode: str, compression: str | None = None) -> IO[bytes]:
-    system, inner = file_system_at(url)
+    system, inner = _system(url)
     if mode != "rb":
         with suppress(PermissionError):  # One that exists may be enough.
             system.makedirs(system._parent(inner), exist_ok=True)
