@@ -8,7 +8,7 @@ PY := $(VENV)/bin/python
 FIND_PYTHON = for p in $(PYTHON) python3.11 python3.12 python3.10 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1 && { echo $$p; break; }; done
 
-.PHONY: help demo test test-unit faults soak bench docs lint format clean venv
+.PHONY: help demo test test-unit faults soak bench docs screenshot lint format clean venv
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,9 @@ bench: $(STAMP) ## ratios against peers and the bare Python loop
 
 docs: $(STAMP) ## the documentation as a site in build/site; `make docs SERVE=1` shows it at localhost:8000
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs $(if $(SERVE),serve,build) --strict
+
+screenshot: $(STAMP) ## the picture of the page in the README, of a job that runs for a minute
+	$(PY) -m tests.browser.screenshot docs/assets/page.png
 
 lint: $(STAMP) ## ruff, mypy, import-linter
 	$(VENV)/bin/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 from tests.connectors.debian import library_path, unpack
+from tests.waiting import ENOUGH_SECONDS
 
 _FLAGS = (
     "--no-sandbox",  # root runs the tests on a fresh machine
@@ -23,14 +25,16 @@ _FLAGS = (
     "--force-color-profile=srgb",
 )
 
+_FONTS = "fonts.conf"
+
 
 @contextlib.contextmanager
-def chromium(cache: Path, directory: Path) -> Iterator[Browser]:
-    """Starts a browser. What it is downloaded from stays in `cache`; it is unpacked below `directory`."""
-    program, environment = _program(cache, directory)
+def chromium(cache: Path) -> Iterator[Browser]:
+    """Starts a browser. One that had to be downloaded stays in `cache`."""
+    program, environment = _program(cache / "chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=program, args=list(_FLAGS), env=environment, timeout=120_000
+            executable_path=program, args=list(_FLAGS), env=environment, timeout=ENOUGH_SECONDS * 1000
         )
         try:
             yield browser
@@ -38,21 +42,25 @@ def chromium(cache: Path, directory: Path) -> Iterator[Browser]:
             browser.close()
 
 
-def _program(cache: Path, directory: Path) -> tuple[str, dict[str, str | float | bool]]:
+def _program(cache: Path) -> tuple[str, dict[str, str | float | bool]]:
     installed = shutil.which("chromium")
     if installed is not None:
         return installed, dict(os.environ)
-    unpack("chromium", cache / "chromium", directory)
-    program = directory / "usr/lib/chromium/chromium"
-    fonts = directory / "etc/fonts/fonts.conf"
-    environment = {**os.environ, "LD_LIBRARY_PATH": library_path(directory)}
-    if fonts.exists():
-        environment["FONTCONFIG_FILE"] = str(_own_fonts(directory, fonts))
-    return str(program), environment
+    root = cache / "root"
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "unpacking").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Tests in another process may want it as well.
+        if not (cache / "unpacked").exists():
+            unpack("chromium", cache, root)
+            _use_own_fonts(root)
+            (cache / "unpacked").touch()
+    environment = {"LD_LIBRARY_PATH": library_path(root), "FONTCONFIG_FILE": str(root / _FONTS)}
+    return str(root / "usr/lib/chromium/chromium"), {**os.environ, **environment}
 
 
-def _own_fonts(directory: Path, given: Path) -> Path:
+def _use_own_fonts(root: Path) -> None:
     """The configuration of fonts names the places of the machine; the unpacked ones are elsewhere."""
-    own = directory / "fonts.conf"
-    own.write_text(given.read_text().replace("<dir>/usr/", f"<dir>{directory}/usr/"))
-    return own
+    given = root / "etc/fonts/fonts.conf"
+    text = given.read_text() if given.exists() else Path("/etc/fonts/fonts.conf").read_text()
+    machine = "<dir>/usr/share/fonts</dir>"
+    (root / _FONTS).write_text(text.replace(machine, f"{machine}<dir>{root}/usr/share/fonts</dir>"))

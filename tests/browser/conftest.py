@@ -13,9 +13,9 @@ from .recorded import RecordedJobs, recorded_app, served
 
 
 @pytest.fixture(scope="session")
-def browser(request, tmp_path_factory):
+def browser(request):
     try:
-        with chromium(request.config.cache.mkdir("servers"), tmp_path_factory.mktemp("chromium")) as found:
+        with chromium(request.config.cache.mkdir("servers")) as found:
             yield found
     except NotAvailable as reason:
         pytest.skip(str(reason))

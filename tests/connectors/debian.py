@@ -10,7 +10,7 @@ from pathlib import Path
 from flintstream.testing.servers import NotAvailable
 
 _STATUS = Path("/var/lib/dpkg/status")
-_SECONDS = 100
+_SECONDS = 240
 
 
 def unpack(package: str, cache: Path, directory: Path, without: tuple[str, ...] = (), status: Path = _STATUS) -> None:
@@ -19,18 +19,22 @@ def unpack(package: str, cache: Path, directory: Path, without: tuple[str, ...] 
     What is downloaded stays in `cache`. Packages whose names start as one of `without` are left out; `status` says which
     ones the machine has.
     """
+    download(package, cache, status)
+    for archive in sorted((cache / "archives").glob("*.deb")):
+        if not archive.name.startswith(without):
+            _run("dpkg", "-x", str(archive), str(directory))
+
+
+def download(package: str, cache: Path, status: Path = _STATUS) -> None:
+    """Downloads a package, and those that it needs and the machine lacks, unless they are in `cache`."""
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None or not status.exists():
         raise NotAvailable(f"this machine has no {package}, and no Debian packages to take it from")
-    archives = cache / "archives"
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # Tests in another process may want the same package.
         if not (cache / "complete").exists():
             _download(package, cache, status)
             (cache / "complete").touch()
-    for archive in sorted(archives.glob("*.deb")):
-        if not archive.name.startswith(without):
-            _run("dpkg", "-x", str(archive), str(directory))
 
 
 def library_path(directory: Path) -> str:
