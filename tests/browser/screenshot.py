@@ -41,7 +41,7 @@ def main() -> None:
 
 def _submit(page: Page, place: Path) -> str:
     page.get_by_label("File").set_input_files(PROGRAM)
-    page.get_by_label("Arguments").fill(f"6000 0.002 '{place / 'ledger'}'")
+    page.get_by_label("Arguments").fill(f"6000 0.02 '{place / 'ledger'}'")
     page.get_by_label("Parallelism").fill("2")
     page.get_by_label("Settings").fill(
         f"execution.checkpointing.interval: 5s\nexecution.checkpointing.dir: file://{place}/checkpoints"
