@@ -9,6 +9,7 @@ BENCHMARKS = (
     "state_access",
     "timers",
     "windows",
+    "cep",
     "chain",
     "epoch_latency",
     "memory",

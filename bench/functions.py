@@ -114,3 +114,40 @@ MOST_KEYS = 5_000_000
 def to_one_of_most(number: int) -> Pair:
     """As `to_pair`, with MOST_KEYS."""
     return number * STRIDE % MOST_KEYS, 1
+
+
+PATTERN_MILLIS = 10_000
+"""The window of the pattern."""
+
+Event = tuple[int, int, int]
+"""A key, what happened (0 begins a match, 1 to 49 do not), and a number."""
+
+
+def to_event(number: int) -> Event:
+    """One in fifty begins a match; the next event of its key is half of the times the one that completes it."""
+    return number * STRIDE % KEYS, number * 2_654_435_761 % 1_000_003 % 50, number
+
+
+def to_event_of_many(number: int) -> Event:
+    """As `to_event`, with MANY_KEYS."""
+    return number * STRIDE % MANY_KEYS, number * 2_654_435_761 % 1_000_003 % 50, number
+
+
+def user_of(event: Event) -> int:
+    """What the events are keyed by."""
+    return event[0]
+
+
+def moment_of(number: int) -> int:
+    """The timestamp of an event, in milliseconds: an event of a key each second."""
+    return number // 10
+
+
+def is_a(event: Event) -> bool:
+    """The condition of the first stage."""
+    return event[1] == 0
+
+
+def is_b(event: Event) -> bool:
+    """The condition of the second stage."""
+    return event[1] >= 25

@@ -12,9 +12,11 @@ from typing import Any
 from bench.functions import (
     KEYS,
     MANY_KEYS,
+    PATTERN_MILLIS,
     STRIDE,
     WINDOW_MILLIS,
     CountRecords,
+    Event,
     IsCount,
     IsSomeCount,
     Pair,
@@ -22,12 +24,17 @@ from bench.functions import (
     add_one,
     double,
     hour_of,
+    is_a,
+    is_b,
     is_rare,
     key_of,
     minus_seven,
+    moment_of,
     not_third,
+    to_event,
     to_one_of_many,
     to_pair,
+    user_of,
 )
 from bench.peers import arguments, report
 from bench.timing import Timing
@@ -150,6 +157,21 @@ def windows(first: int, last: int) -> int:
     return counted
 
 
+def pattern(first: int, last: int) -> int:
+    """`a next b within 10 s`: the event of each key that has begun a match, and nothing else."""
+    begun: dict[int, tuple[int, Event]] = {}
+    found = []
+    for number in range(first, last):
+        event, timestamp = to_event(number), moment_of(number)
+        key = user_of(event)
+        before = begun.pop(key, None)
+        if before is not None and timestamp - before[0] < PATTERN_MILLIS and is_b(event) and key % 1000 == 0:
+            found.append((before[1], event))
+        if is_a(event):
+            begun[key] = timestamp, event
+    return len(found)
+
+
 Work = Callable[[int, int], int]
 WORK: dict[str, Work] = {
     "process": process_count,
@@ -159,6 +181,7 @@ WORK: dict[str, Work] = {
     "timeouts": partial(timeouts, KEYS),
     "many timeouts": partial(timeouts, MANY_KEYS),
     "windows": windows,
+    "pattern": pattern,
 }
 
 

@@ -24,6 +24,7 @@ from flintstream.runtime.cep.operator import BUFFER_TABLE, NFA_TABLE, PARTIAL_MA
 from flintstream.runtime.cep.spec import CepSpec
 from flintstream.runtime.operators.base import LATE_RECORDS
 from flintstream.runtime.state.backend import StateMigrationException
+from flintstream.runtime.state.rocksdb.segments import SegmentedMap
 from flintstream.testing import OneInputOperatorHarness, OperatorHarness, UserCodeError
 
 TIMED_OUT = OutputTag("timed out")
@@ -387,6 +388,30 @@ class TestState:
             feed(harness, "k", "a b c", 10)
             harness.process_watermark(20)
             assert harness.output == ["a b c"]
+
+    def test_a_key_with_many_partial_matches(self, state_backend: str) -> None:
+        # With RocksDB its events are stored one by one, since there are many.
+        with cep(a_then_b(10_000)) as harness:
+            for round_ in range(3):
+                start = round_ * 10_000 + 1
+                feed_all(harness, [(("k", f"a{number}"), start + number) for number in range(2000)])
+                harness.process_watermark(start + 2000)
+                snapshot = harness.snapshot(round_ + 1)
+                if state_backend == "rocksdb":
+                    table = harness.operator.context.keyed_state.table(BUFFER_TABLE)
+                    table.flush()
+                    assert isinstance(table.get("k"), SegmentedMap)
+                assert metric(harness, PARTIAL_MATCHES) == 2000
+                harness.process_element(("k", "b"), start + 3000)
+                harness.process_watermark(start + 3000)
+                assert sorted(harness.output) == sorted(f"a{number} b" for number in range(2000))
+                assert stored(harness) == [0, 0, 0]
+                harness.clear_output()
+        with restored(a_then_b(10_000), snapshot) as harness:
+            harness.process_watermark(22_001)
+            harness.process_element(("k", "b"), 23_001)
+            harness.process_watermark(MAX_WATERMARK)
+            assert len(harness.output) == 2000 and stored(harness) == [0, 0, 0]
 
     def test_a_million_events_leave_what_is_alive(self, state_backend: str) -> None:
         # One in a hundred begins a match; the window is a hundred milliseconds of ten events each.

@@ -96,7 +96,7 @@ class NFA:
         after: list[ComputationState] = []
         complete: list[Any] = []
         event = nodes = 0
-        begun = False
+        begun, unchanged = False, True
         for each in (*before, None):
             if each is None:
                 first, current, node, began = 0, self._start, NO_NODE, timestamp
@@ -109,9 +109,14 @@ class NFA:
                 if self._simple[current]:
                     decisions[current] = decision
             if decision.stays:
-                if each is not None:
+                if each is None:
+                    continue
+                if unchanged:
+                    after.append(each)  # The front of a queue is a queue.
+                else:
                     push(after, each)
                 continue
+            unchanged = False
             references = -1
             path = None
             for takes, source, target, final, also_final in decision.edges:

@@ -16,7 +16,6 @@ from itertools import compress, repeat
 from typing import Any, NamedTuple
 
 from flintstream.common.output_tag import OutputTag
-from flintstream.common.time import earliest
 from flintstream.runtime.batch import CHUNK, MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.cep.computation import NFAState
 from flintstream.runtime.cep.context import MatchContext
@@ -165,8 +164,9 @@ class CepOperator(FunctionOperator):
         if self._compare is not None:
             self._waiting.add(keys, [clock() for _ in keys], values)
             return
-        for chunk in chunks((keys, [], values) if not keys else (keys, [0] * len(keys), values), CHUNK):
-            self._offer((chunk[0], [clock() for _ in chunk[0]], chunk[2]))
+        for start in range(0, len(keys), CHUNK):
+            some = keys[start : start + CHUNK]
+            self._offer((some, [clock() for _ in some], values[start : start + CHUNK]))
         self._emitter.flush()
 
     # --- time ---
@@ -193,21 +193,29 @@ class CepOperator(FunctionOperator):
         self._advance(MAX_WATERMARK, MAX_WATERMARK if self._event_time else self._timers.current_processing_time())
         self._timers.watermark = MIN_WATERMARK
         # In batch mode a key does not come back.
+        for queue in (self._timers.event, self._timers.processing):
+            for _ in queue.due(MAX_WATERMARK):
+                pass
         self._partial_matches = 0
         self._matches.clear()
         self._buffers.clear()
 
     def next_due(self) -> float | None:
-        if self._event_time:
-            return None
-        waiting = self._waiting.earliest
-        due = earliest([self._timers.processing.earliest, None if waiting is None else waiting + 1])
+        due = None if self._event_time else self._due_millis()
         return None if due is None else due / 1000
 
+    def _due_millis(self) -> int | None:
+        """In processing time: when the next window ends, or events have waited for their millisecond to end."""
+        waiting, timer = self._waiting.earliest, self._timers.processing.earliest
+        return min(
+            (time for time in (timer, None if waiting is None else waiting + 1) if time is not None), default=None
+        )
+
     def _fire_processing_time(self) -> None:
-        due = self.next_due()
+        due = self._due_millis()
         now = self._timers.current_processing_time()
-        if due is not None and due * 1000 <= now and not self.context.batch_mode:
+        # In batch mode everything happens at the end of a key.
+        if due is not None and due <= now and not self.context.batch_mode:
             self._advance(now - 1, now)
 
     def _advance(self, until: int, now: int | None = None) -> None:
