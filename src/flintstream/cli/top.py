@@ -16,7 +16,7 @@ from flintstream.cli.jobs import clear_errors
 from flintstream.cli.output import duration, make_table, size, time_of_day
 from flintstream.cli.remote_jobs import find_remote_jobs
 from flintstream.cli.server_client import ServerClient, choose_server, path_of, server_option
-from flintstream.jobmaster.details import CheckpointDetails, JobDetails, VertexDetails, from_json
+from flintstream.jobmaster.details import JobDetails, VertexDetails, from_json
 from flintstream.jobmaster.registry_client import find_jobs
 from flintstream.jobmaster.registry_files import RegistryError
 
@@ -24,7 +24,6 @@ __all__ = ["top"]
 
 _DETAILS_SECONDS = 5.0
 _BAR = 10
-_BUSY, _BACK_PRESSURED = "busyTimeMsPerSecond", "backPressuredTimeMsPerSecond"
 _NO_MARK = 1 << 62
 """A greater watermark, or one below its negative, is none: nothing has arrived, or the input has ended."""
 
@@ -129,18 +128,12 @@ def _headline(job: JobDetails) -> Text:
 def _checkpoint(job: JobDetails) -> str:
     if not job.checkpoints.enabled:
         return "no checkpoints"
-    done = next((each for each in job.checkpoints.history if each.status == "COMPLETED"), None)
+    done, failed = job.checkpoints.latest_completed, job.checkpoints.failed_since
     if done is None:
         return "no checkpoint yet"
-    failed = _failed_since(job.checkpoints.history)
     ago = max(0, job.now - done.latest_ack_timestamp) / 1000
     text = f"checkpoint {done.checkpoint_id}: {size(done.state_size)} in {done.end_to_end_duration} ms, {ago:.0f} s ago"
     return text + (f", {failed} failed since" if failed else "")
-
-
-def _failed_since(history: list[CheckpointDetails]) -> int:
-    ended = [each.status for each in history if each.status != "IN_PROGRESS"]
-    return ended.index("COMPLETED") if "COMPLETED" in ended else len(ended)
 
 
 def _vertices(job: JobDetails) -> Table:
@@ -148,15 +141,15 @@ def _vertices(job: JobDetails) -> Table:
     table = make_table(*columns, right=("SUBTASKS", "IN/S", "OUT/S", "", "BACK-PRESSURED", "WATERMARK LAG"))
     table.columns[0].overflow, table.columns[0].no_wrap, table.columns[0].max_width = "ellipsis", True, 48
     for vertex in job.vertices:
-        busy = _most(vertex, _BUSY) / 1000
+        busy = vertex.most("busyTimeMsPerSecond") / 1000
         table.add_row(
             vertex.name,
             str(vertex.parallelism),
-            _rate(vertex, "numRecordsInPerSecond"),
-            _rate(vertex, "numRecordsOutPerSecond"),
+            f"{vertex.total('numRecordsInPerSecond'):,.0f}",
+            f"{vertex.total('numRecordsOutPerSecond'):,.0f}",
             _bar(busy),
             f"{busy:.0%}",
-            f"{_most(vertex, _BACK_PRESSURED) / 1000:.0%}",
+            f"{vertex.most('backPressuredTimeMsPerSecond') / 1000:.0%}",
             _lag(vertex, job.now),
         )
     return table
@@ -166,14 +159,6 @@ def _bar(share: float) -> Text:
     filled = round(min(share, 1.0) * _BAR)
     style = "red" if share > 0.8 else "yellow" if share > 0.5 else "green"
     return Text.assemble(("█" * filled, style), ("░" * (_BAR - filled), "dim"))
-
-
-def _rate(vertex: VertexDetails, name: str) -> str:
-    return f"{sum(float(each.metrics.get(name, 0)) for each in vertex.subtasks):,.0f}"
-
-
-def _most(vertex: VertexDetails, name: str) -> float:
-    return max((float(each.metrics.get(name, 0)) for each in vertex.subtasks), default=0.0)
 
 
 def _lag(vertex: VertexDetails, now: int) -> str:

@@ -104,6 +104,14 @@ class VertexDetails:
     inputs: list[EdgeDetails]
     subtasks: list[SubtaskDetails]
 
+    def most(self, metric: str) -> float:
+        """Returns the greatest value of a metric among the subtasks; 0 where none has it."""
+        return max((float(subtask.metrics.get(metric, 0)) for subtask in self.subtasks), default=0.0)
+
+    def total(self, metric: str) -> float:
+        """Returns the sum of a metric over the subtasks."""
+        return sum(float(subtask.metrics.get(metric, 0)) for subtask in self.subtasks)
+
 
 @dataclass(frozen=True)
 class SlotDetails:
@@ -180,6 +188,17 @@ class CheckpointsDetails:
     """The latest ones, the newest first; those in progress among them."""
     latest_restored: dict[str, Any] | None = None
     """`id`, `restore_timestamp`, `is_savepoint`, `external_path` of the checkpoint restored last."""
+
+    @property
+    def latest_completed(self) -> CheckpointDetails | None:
+        """Returns the newest one that is complete."""
+        return next((each for each in self.history if each.status == "COMPLETED"), None)
+
+    @property
+    def failed_since(self) -> int:
+        """Returns how many have failed since the last one that completed."""
+        ended = [each.status for each in self.history if each.status != "IN_PROGRESS"]
+        return ended.index("COMPLETED") if "COMPLETED" in ended else len(ended)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse
 
-from flintstream.jobmaster.details import CheckpointDetails, JobDetails, VertexDetails, to_json
+from flintstream.jobmaster.details import JobDetails, VertexDetails, to_json
 from flintstream.server.jobs import Jobs, JobSummary, UnknownJobError
 from flintstream.server.rest import FlinkResponse
 
@@ -89,17 +89,19 @@ def job_line(summary: JobSummary, details: JobDetails | None) -> dict[str, Any]:
         "parallelism": details.parallelism,
         "restarts": details.restarts,
         "phase": details.phase,
-        "records_in_per_second": _read_per_second(details),
+        "records_in_per_second": sum(
+            vertex.total("numRecordsInPerSecond") for vertex in details.vertices if not vertex.inputs
+        ),
         "records_in": list(history.get("recordsInPerSecond", ()))[-60:],
         "watermark_lag": (history.get("watermarkLagMs") or [None])[-1],
         "busiest": None
         if busiest is None
         else {"id": busiest.vertex_id, "name": busiest.name, "busy": _busy(busiest) / 1000},
-        "back_pressured": max((_most(each, "backPressuredTimeMsPerSecond") for each in details.vertices), default=0)
+        "back_pressured": max((each.most("backPressuredTimeMsPerSecond") for each in details.vertices), default=0)
         / 1000,
         "checkpoint": _latest(details),
         "checkpoints_enabled": details.checkpoints.enabled,
-        "failed_checkpoints": _failed_in_a_row(details),
+        "failed_checkpoints": details.checkpoints.failed_since,
         "exception": details.exceptions[0].exception if details.exceptions else None,
         "exception_time": details.exceptions[0].timestamp if details.exceptions else -1,
         "slots": len(details.slots),
@@ -140,35 +142,16 @@ def _size(path: str) -> int:
 
 
 def _busy(vertex: VertexDetails) -> float:
-    return _most(vertex, "busyTimeMsPerSecond")
-
-
-def _most(vertex: VertexDetails, name: str) -> float:
-    return max((float(subtask.metrics.get(name, 0)) for subtask in vertex.subtasks), default=0.0)
-
-
-def _read_per_second(details: JobDetails) -> float:
-    return sum(
-        float(subtask.metrics.get("numRecordsInPerSecond", 0))
-        for vertex in details.vertices
-        if not vertex.inputs
-        for subtask in vertex.subtasks
-    )
+    return vertex.most("busyTimeMsPerSecond")
 
 
 def _latest(details: JobDetails) -> dict[str, Any] | None:
-    for checkpoint in details.checkpoints.history:
-        if checkpoint.status == "COMPLETED":
-            return {
-                "id": checkpoint.checkpoint_id,
-                "time": checkpoint.latest_ack_timestamp,
-                "duration": checkpoint.end_to_end_duration,
-                "size": checkpoint.state_size,
-            }
-    return None
-
-
-def _failed_in_a_row(details: JobDetails) -> int:
-    """Returns how many checkpoints have failed since the last that completed."""
-    ended: list[CheckpointDetails] = [each for each in details.checkpoints.history if each.status != "IN_PROGRESS"]
-    return next((place for place, each in enumerate(ended) if each.status == "COMPLETED"), len(ended))
+    done = details.checkpoints.latest_completed
+    if done is None:
+        return None
+    return {
+        "id": done.checkpoint_id,
+        "time": done.latest_ack_timestamp,
+        "duration": done.end_to_end_duration,
+        "size": done.state_size,
+    }
