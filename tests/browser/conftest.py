@@ -12,8 +12,9 @@ from .pages import WatchedPage
 from .recorded import RecordedJobs, recorded_app, served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(request):
+    # For a module only: Playwright runs an event loop in this thread, in which later tests could run none.
     try:
         with chromium(request.config.cache.mkdir("servers")) as found:
             yield found
