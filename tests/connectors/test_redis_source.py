@@ -196,6 +196,21 @@ def test_a_lost_connection_loses_and_doubles_nothing(redis_server: RedisServer, 
         assert pending(client) == 0
 
 
+def test_what_could_not_be_acknowledged_is_acknowledged_without_another_checkpoint(
+    redis_server: RedisServer, client: Any
+) -> None:
+    add(client, 1, 4)
+    with reading(redis_server.config) as source:
+        assert source.take(4) == [1, 2, 3, 4]
+        redis_server.stop()
+        try:
+            source.complete()
+        finally:
+            redis_server.start()
+        assert pending(client) == 4
+        wait_until(lambda: [source.reader.poll(1), pending(client)][1] == 0, what="the acknowledgements")
+
+
 def test_what_the_server_has_sent_and_nobody_got_is_read_from_the_pending_entries(
     redis_server: RedisServer, client: Any
 ) -> None:

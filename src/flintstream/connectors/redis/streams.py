@@ -72,6 +72,8 @@ class StreamReader(SourceReader):
         self._settings = settings
         self._consumers: dict[str, _Consumer] = {}
         self._turn: deque[str] = deque()
+        self._completed: dict[str, EntryId] = {}
+        """The last entries of splits in a completed checkpoint, until they are acknowledged."""
         self._client: Any = None
         self._next_try, self._wait = 0.0, _FIRST_WAIT
         self._lost_since: float | None = None
@@ -89,7 +91,8 @@ class StreamReader(SourceReader):
 
     def poll(self, limit: int) -> list[SplitRecords]:
         looked: list[SplitRecords] = []
-        if not self._is_connected():
+        # What could not be acknowledged is not left to a later checkpoint: an idle job takes none.
+        if not self._is_connected() or not self._acknowledge_completed():
             return looked
         for _ in range(len(self._turn)):
             split_id = self._turn[0]
@@ -109,19 +112,8 @@ class StreamReader(SourceReader):
         return {split_id: _shown(consumer.last) for split_id, consumer in self._consumers.items()}
 
     def notify_checkpoint_complete(self, positions: Mapping[str, str]) -> None:
-        if self._client is None:  # A later checkpoint acknowledges them.
-            return
-        for split_id, position in positions.items():
-            consumer, last = self._consumers[split_id], _parsed(position)
-            done: list[EntryId] = []
-            while consumer.unacknowledged and consumer.unacknowledged[0] <= last:
-                done.append(consumer.unacknowledged.popleft())
-            try:
-                self._acknowledge(consumer, done)
-            except Exception as error:
-                consumer.unacknowledged.extendleft(reversed(done))
-                self._lose(error, consumer.stream)
-                return
+        self._completed.update((split_id, _parsed(position)) for split_id, position in positions.items())
+        self._acknowledge_completed()
 
     def next_due(self) -> float | None:
         # As it was at the last poll: what comes meanwhile is found by the polls of an idle job, as long as this is None.
@@ -189,6 +181,22 @@ class StreamReader(SourceReader):
             )
             for entry_id, fields in new
         ]
+
+    def _acknowledge_completed(self) -> bool:
+        """Acknowledges the entries of completed checkpoints; returns whether there is still a connection."""
+        while self._completed and self._client is not None:
+            split_id, last = next(iter(self._completed.items()))
+            consumer = self._consumers[split_id]
+            done = [entry_id for entry_id in consumer.unacknowledged if entry_id <= last]
+            try:
+                self._acknowledge(consumer, done)
+            except Exception as error:
+                self._lose(error, consumer.stream)
+                return False
+            del self._completed[split_id]
+            for _ in done:  # They come in the order of their ids.
+                consumer.unacknowledged.popleft()
+        return self._client is not None
 
     def _acknowledge(self, consumer: _Consumer, ids: list[EntryId]) -> None:
         if not ids or self._client is None:
