@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from bench.jobs import run_process_count, run_reduce_count
-from bench.peers import run_peer
+from bench.peers import NEEDS_PROTOBUF, has_protobuf, run_peer
 from bench.report import Result, Row
 from bench.timing import Timing, TooSmallError, slope
 
@@ -90,8 +89,8 @@ def _against_bare(timings: _Timings, variant: str) -> list[Row]:
 
 def _against_transform_with_state(sizes: Sizes, timings: _Timings, ours: float) -> Row:
     what = "PySpark transformWithState, batches of 100,000"
-    if importlib.util.find_spec("google") is None or importlib.util.find_spec("google.protobuf") is None:
-        return Row(what, None, note="not run: needs the package protobuf")
+    if not has_protobuf():
+        return Row(what, None, note=NEEDS_PROTOBUF)
     timings.add("transformWithState", run_peer("transform_with_state", sizes.transform_with_state, sizes.repeat))
     theirs = timings.rate("transformWithState")
     return Row(what, theirs, ratio=ours / theirs, least_ratio=LEAST_OF_TRANSFORM_WITH_STATE)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 from bench.functions import MANY_KEYS
 from bench.jobs import run_many_keys_count
-from bench.peers import run_peer
+from bench.peers import NEEDS_PROTOBUF, has_protobuf, run_peer
 from bench.report import Result, Row
 from bench.timing import Timing, slope
 
@@ -37,8 +35,8 @@ def _against_transform_with_state(ours: float, quick: bool) -> Row:
     what = "PySpark transformWithState, batches of 100,000"
     if quick:
         return Row(what, None, note="not run by --quick")
-    if importlib.util.find_spec("google") is None or importlib.util.find_spec("google.protobuf") is None:
-        return Row(what, None, note="not run: needs the package protobuf")
+    if not has_protobuf():
+        return Row(what, None, note=NEEDS_PROTOBUF)
     # Each record has a key of its own: a whole round of a million would take a quarter of an hour.
     theirs = slope(run_peer("transform_with_state", (100_000, 400_000), 1, "--keys", str(MANY_KEYS)))
     return Row(what, theirs, ratio=ours / theirs, least_ratio=LEAST_OF_TRANSFORM_WITH_STATE)

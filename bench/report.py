@@ -21,7 +21,7 @@ class Row:
     """None where it was not measured; `note` says why."""
     unit: str = "records/s"
     ratio: float | None = None
-    """Flintstream's number divided by this one."""
+    """Flintstream's number divided by this one; in `latency` the reverse, how many times lower Flintstream's is."""
     least_ratio: float | None = None
     """The target: the ratio must be at least this."""
     most: float | None = None

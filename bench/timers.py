@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any
 
 from bench.functions import KEYS, MANY_KEYS, STRIDE
@@ -76,6 +77,11 @@ def run(quick: bool) -> Result:
     few, many = (_operator_micros(keys, 1 if quick else 3) for keys in (KEYS, MANY_KEYS))
     rows.append(Row(f"the operator alone, {KEYS:,} live timers", few, "µs"))
     rows.append(Row(f"the operator alone, {MANY_KEYS:,} live timers", many, "µs", note=f"{many / few:.2f} times"))
+    everything, changes = _checkpoint_bytes(MANY_KEYS)
+    rows.append(Row(f"a first checkpoint, {MANY_KEYS:,} live timers", everything / 1e6, "MB"))
+    # A timer that is moved is deleted and registered.
+    most = 0.025 * everything / 1e6
+    rows.append(Row("the next one, with 1 % of them moved", changes / 1e6, "MB", most=most))
     return Result("timers", "One timer deleted and one registered a record, parallelism 2", rows)
 
 
@@ -111,6 +117,27 @@ def _operator_micros(keys: int, repeat: int) -> float:
             harness.process_elements(range(keys), range(keys))
             best = min(best, _timed(harness, keys))
     return best
+
+
+class Moved(KeyedProcessFunction):
+    """Each record `(key, before, after)` moves a timer of its key."""
+
+    def process_element(self, value: tuple[int, int, int], ctx: KeyedProcessFunction.Context) -> None:
+        ctx.timer_service().delete_event_time_timer(value[1])
+        ctx.timer_service().register_event_time_timer(value[2])
+
+
+def _checkpoint_bytes(keys: int) -> tuple[int, int]:
+    """The bytes of a checkpoint with a timer for each key, and of the next one after one in a hundred was moved."""
+    found = []
+    with OneInputOperatorHarness(Moved(), itemgetter(0)) as harness:
+        harness.process_elements([(key, 0, 1 + key) for key in range(keys)], [0] * keys)
+        for checkpoint_id in (1, 2):
+            found.append(harness.snapshot(checkpoint_id).keyed_size)
+            harness.notify_checkpoint_complete(checkpoint_id)
+            moved = [(key, 1 + key, 1 + keys + key) for key in range(0, keys, 100)]
+            harness.process_elements(moved, [0] * len(moved))
+    return found[0], found[1]
 
 
 def _timed(harness: Any, keys: int) -> float:

@@ -35,6 +35,8 @@ PUBLIC_MODULES = [
     "datastream.async_retry_strategies",
     "datastream.async_retry_predicates",
     "cep",
+    "state_processor",
+    "queryable_state",
     "table",
     "metrics",
     "testing",

@@ -66,7 +66,7 @@ def spark() -> SparkSession:
     """The one Spark session of this test process; it is stopped when the process exits."""
     from flintstream.spark.session import get_or_create_session
 
-    return get_or_create_session({})
+    return get_or_create_session({}, slots=8)
 
 
 @pytest.fixture

@@ -107,7 +107,8 @@ class JobServer:
             latest = self.request(f"/jobs/{job_id}/checkpoints")["latest"]["completed"]
             return latest is not None and latest["id"] > after and latest["id"]
 
-        return wait_until(completed, 2 * ENOUGH_SECONDS, f"a checkpoint of {job_id}")
+        # Not so often that the drivers are slowed down by it.
+        return wait_until(completed, 2 * ENOUGH_SECONDS, f"a checkpoint of {job_id}", pause=0.2)
 
     def drivers(self) -> list[psutil.Process]:
         """Returns the drivers of all jobs that run."""

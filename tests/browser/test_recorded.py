@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect
+
+from flintstream.jobmaster.details import LatencyDetails
 
 from . import samples
 from .pages import MILLISECONDS
@@ -55,6 +59,78 @@ def test_the_graph_names_the_bottleneck_and_who_waits_for_it(recorded, open_page
     assert background == {"light": "rgb(245, 245, 242)", "dark": "rgb(19, 22, 23)"}[theme]
     page.get_by_role("button", name="Table").click()
     expect(page.get_by_role("table", name="Vertices of the job").get_by_role("row")).to_have_count(8)
+
+
+def tracked():
+    """A job that tracks latency: each operator behind the first source, with subtasks that differ."""
+    details = samples.details("tracked", samples.SHOP)
+    source = details.vertices[0].operators[0].operator_id
+    vertices = []
+    for place, vertex in enumerate(details.vertices):
+        operators = [each.operator_id for each in vertex.operators if each.operator_id != source]
+        subtasks = []
+        for subtask in vertex.subtasks:
+            statistics = {"count": 10, "median": 2 + place, "p95": 10.0, "p99": 900 + subtask.index * 300}
+            latencies = [LatencyDetails(each, subtask.index, source, None, statistics) for each in operators]
+            subtasks.append(replace(subtask, latencies=latencies))
+        vertices.append(replace(vertex, subtasks=subtasks))
+    return replace(details, vertices=vertices)
+
+
+def test_latencies_are_shown_for_each_operator_where_they_are_tracked(open_page, tmp_path):
+    job = tracked()
+    with served(recorded_app(RecordedJobs(lambda: [job]), tmp_path)) as url:
+        page = open_page(f"{url}/#/jobs/{job.job_id}")
+        table = page.get_by_role("table", name="Latency from sources to operators")
+        rows = table.get_by_role("row")
+        expect(rows).to_have_count(sum(len(each.operators) for each in job.vertices))
+        expect(rows.nth(1)).to_have_text(re.compile("parse.*Source: orders.*2 ms.*10 ms.*1.2 s.*20"))
+        score = rows.filter(has_text="fraud score")
+        expect(score).to_contain_text("1.8 s")
+        score.get_by_role("link", name="fraud score").click()
+        expect(page.get_by_role("heading", name="fraud score", level=2)).to_be_visible()
+
+
+def test_there_is_no_table_of_latencies_where_they_are_not_tracked(recorded, open_page):
+    page = open_page(f"{recorded[0]}/#/jobs/{SHOP}")
+    expect(page.get_by_role("heading", name="Over time")).to_be_visible()
+    expect(page.get_by_role("heading", name="Latency")).to_have_count(0)
+
+
+def looping():
+    """A job with an iteration."""
+    shape = (
+        samples.Vertex("Source: numbers", (), 2, 0, 1_000, 0.1, 0.0, None),
+        samples.Vertex("IterationSource-3", (), 2, 0, 4_000, 0.1, 0.0, None),
+        samples.Vertex("halve", (("Source: numbers", "FORWARD"), ("IterationSource-3", "FORWARD")), 2, 5_000, 4_000),
+        samples.Vertex("IterationSink-3", (("halve", "REBALANCE"),), 2, 4_000, 0),
+        samples.Vertex("Sink: small", (("halve", "FORWARD"),), 2, 1_000, 0),
+    )
+    details = samples.details("halving", shape)
+    vertices = {vertex.name: vertex for vertex in details.vertices}
+    head, tail = vertices["IterationSource-3"], vertices["IterationSink-3"]
+    vertices["IterationSink-3"] = replace(tail, feeds_back_to=[head.vertex_id])
+    return replace(details, vertices=list(vertices.values()))
+
+
+def test_the_way_back_of_an_iteration_is_drawn_and_nothing_it_carries_counts_as_read(open_page, tmp_path):
+    job = looping()
+    with served(recorded_app(RecordedJobs(lambda: [job]), tmp_path)) as url:
+        page = open_page(f"{url}/#/jobs/{job.job_id}")
+        expect(page.get_by_role("list", name="Vertices").get_by_role("link")).to_have_count(5)
+        expect(page.locator("path.edge")).to_have_count(5)
+        expect(page.locator("path.edge.feedback")).to_have_count(1)
+        expect(page.locator(".edgelabel").filter(has_text="feedback")).to_have_count(1)
+        lefts = [
+            page.get_by_role("link", name=f"{name}, parallelism 2").bounding_box()["x"]
+            for name in ("IterationSource-3", "halve", "IterationSink-3")
+        ]
+        assert lefts == sorted(lefts), "in the order of the data"
+        expect(page.get_by_role("link", name="IterationSource-3, parallelism 2")).to_have_accessible_name(
+            re.compile("no watermark")
+        )
+        page.get_by_role("button", name="Table").click()
+        expect(page.get_by_role("row").filter(has_text="IterationSource-3").first).to_contain_text("feedback")
 
 
 def test_charts_have_their_newest_values_as_text(recorded, open_page):
@@ -199,6 +275,8 @@ def test_a_savepoint_is_taken_by_keyboard_only(recorded, open_page):
     press_until(page, "Tab", "revenue by shop")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="revenue by shop", level=1)).to_be_visible()
+    expect(page.get_by_role("button", name="Savepoint")).to_be_visible()
+    expect(page.get_by_label("fraud score, parallelism 4").first).to_be_visible()
     press_until(page, "Tab", "Savepoint")
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog", name="Take a savepoint?")

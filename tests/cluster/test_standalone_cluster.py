@@ -60,12 +60,14 @@ def start(cluster, python, module):
     """Starts the program on the cluster, and sees to it that it ends."""
     drivers = []
 
-    def start(*arguments, encrypted=False):
+    def start(*arguments, encrypted=False, program=PROGRAM, **settings):
         security = "flint.network.encryption=true" if encrypted else "spark.authenticate=true"
         command = [*FLINT, "-D", f"spark.master={cluster.url}", "-D", "spark.executor.memory=512m"]
         command += ["-D", f"spark.executor.extraJavaOptions={os.environ.get('SPARK_SUBMIT_OPTS', '')}"]
         command += ["-D", f"spark.authenticate.secret={cluster.secret}", "-D", security]
-        command += ["-D", "spark.executor.cores=1", str(PROGRAM), str(module), *map(str, arguments)]
+        for key, value in settings.items():
+            command += ["-D", f"{key.replace('__', '.')}={value}"]
+        command += ["-D", "spark.executor.cores=1", str(program), str(module), *map(str, arguments)]
         environment = {**cluster.environment, "PYSPARK_PYTHON": str(python)}
         driver = subprocess.Popen(
             command,
@@ -91,9 +93,14 @@ def start(cluster, python, module):
 
 def ended(driver):
     """What the program has printed at its end."""
+    return ended_with_log(driver)[0]
+
+
+def ended_with_log(driver):
+    """What the program has printed at its end, and its log."""
     output, errors = driver.communicate(timeout=500)
     assert driver.returncode == 0, errors[-5000:]
-    return json.loads(output.splitlines()[-1])
+    return json.loads(output.splitlines()[-1]), errors
 
 
 def assert_gone(pids):
@@ -138,6 +145,18 @@ def test_an_executor_killed_in_the_middle_of_an_epoch_fails_the_job_and_leaves_n
     assert_gone(slots)
 
 
+def test_a_cached_stream_is_computed_again_when_the_executors_that_had_it_are_gone(start, cluster, tmp_path):
+    driver = start(tmp_path, program=PROGRAM.with_name("cached_program.py"))
+    wait_until(lambda: (tmp_path / "filled").exists() or driver.poll() is not None, 240.0, "the cached stream")
+    assert driver.poll() is None, driver.communicate()
+    victims = cluster.executors()
+    for victim in victims:
+        os.kill(victim.pid, signal.SIGKILL)
+    wait_until(lambda: not any(alive(victim.pid) for victim in victims), what="the end of the executors")
+    (tmp_path / "killed").touch()
+    assert ended(driver) == {"computed": 4000}
+
+
 def serving(cluster, slot):
     """The executor whose task streams to a slot: not always the one on which the slot was started."""
     ports = {each.laddr.port for each in psutil.Process(slot).net_connections("tcp") if each.status == "LISTEN"}
@@ -156,3 +175,59 @@ def is_slot_of(process, cluster):
         )
     except psutil.Error:
         return False
+
+
+def test_a_savepoint_is_made_and_read_by_the_executors(start, tmp_path):
+    driver = start(tmp_path / "savepoint", program=PROGRAM.with_name("state_program.py"))
+    output, errors = driver.communicate(timeout=500)
+    assert driver.returncode == 0, errors
+    rows = json.loads(output.splitlines()[-1])
+    assert [row[0] for row in rows] == list(range(7))
+    assert all(page % 7 == key for key, page, _ in rows)
+    assert all("flintstream-package.zip" in package for _, _, package in rows)
+
+
+# --- pipelined ---
+
+PIPELINED = PROGRAM.with_name("pipelined_program.py")
+IN_EPOCHS = "job 'counts' runs in epochs, not pipelined: "
+EACH_KEY = [[key, 300] for key in range(10)]
+
+
+def test_a_pipelined_job_counts_exactly_with_a_slot_on_each_worker(start, tmp_path):
+    """Flintstream starts a session whose executors of one core run four tasks at the same time."""
+    (tmp_path / "open").touch()
+    result, log = ended_with_log(start(tmp_path, program=PIPELINED))
+    assert IN_EPOCHS not in log
+    assert (result["results"], result["most"]) == (3000, EACH_KEY)
+    assert {Path(home).parts[-3] for home in result["homes"]} == {"work-0", "work-1"}
+    assert_gone(result["slots"])
+
+
+def test_a_job_that_lacks_task_slots_says_so_and_counts_exactly_in_epochs(start, tmp_path):
+    (tmp_path / "open").touch()
+    settings = {"spark__task__cpus": "1", "spark__scheduler__maxRegisteredResourcesWaitingTime": "8s"}
+    result, log = ended_with_log(start(tmp_path, program=PIPELINED, **settings))
+    assert log.count(IN_EPOCHS) == 1
+    assert f"{IN_EPOCHS}it needs 4 tasks at the same time, and Spark runs" in log
+    assert (result["results"], result["most"]) == (3000, EACH_KEY)
+
+
+def test_a_pipelined_job_loses_nothing_with_an_executor_killed_in_the_middle(start, cluster, tmp_path):
+    driver = start(tmp_path, program=PIPELINED)
+    begun = tmp_path / "begun"
+    wait_until(lambda: (begun.exists() and begun.read_text()) or driver.poll() is not None, 240.0, "the middle")
+    assert driver.poll() is None, driver.communicate()
+    slots = json.loads(begun.read_text())
+    victim = serving(cluster, slots[0])
+    workers = [worker.pid for worker in victim.children(recursive=True)]
+    assert workers
+    os.kill(victim.pid, signal.SIGKILL)
+    wait_until(lambda: not alive(victim.pid), what="the end of the executor")
+    (tmp_path / "open").touch()
+    result, log = ended_with_log(driver)
+    assert IN_EPOCHS not in log
+    assert (result["results"], result["most"]) == (3000, EACH_KEY)
+    assert not {*slots} >= {*result["slots"]}, "slots of a second attempt"
+    assert_gone([*slots, *workers, *result["slots"]])
+    wait_until(lambda: not cluster.executors(), 20.0, "the end of all executors")

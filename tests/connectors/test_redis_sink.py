@@ -178,7 +178,8 @@ def test_an_encrypted_connection(redis_server: RedisServer, client: Any, tmp_pat
 def test_a_connection_that_was_cut_is_made_anew(redis_server: RedisServer, client: Any) -> None:
     with harness(redis_server.config, RedisCommand.SET) as sinking:
         sinking.process_element(("a", 1))
-        assert client.client_kill_filter(_type="normal", skipme=True) == 1
+        # The server may still count clients of earlier tests, which have closed their connections.
+        assert client.client_kill_filter(_type="normal", skipme=True) >= 1
         sinking.process_element(("b", 2))
     assert client.mget("a", "b") == ["1", "2"]
 

@@ -188,7 +188,8 @@ def test_a_lost_connection_loses_and_doubles_nothing(redis_server: RedisServer, 
     add(client, 1, 10)
     with reading(redis_server.config) as source:
         assert source.take(4) == [1, 2, 3, 4]
-        assert client.client_kill_filter(_type="normal", skipme=True) == 1
+        # The server may still count clients of earlier tests, which have closed their connections.
+        assert client.client_kill_filter(_type="normal", skipme=True) >= 1
         assert source.take(2) == [5, 6]
         redis_server.restart(crash=True)
         assert source.take(4) == [7, 8, 9, 10]

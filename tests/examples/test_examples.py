@@ -66,6 +66,24 @@ def test_side_outputs(run):
     ]
 
 
+def test_halving_numbers(run):
+    lines = [line.partition("> ")[2] for line in run("halving_numbers")]
+    expected = []
+    for number in range(9, 100, 9):
+        now, rounds = number // 2, 1
+        while now >= 10:
+            now, rounds = now // 2, rounds + 1
+        expected.append(f"{number} → {now} in {rounds}")
+    assert sorted(lines) == sorted(expected)
+
+
+def test_connected_components(run):
+    assert run("connected_components") == [
+        "227 vertices in 70 components, the largest of 17",
+        "as a plain program finds them: True",
+    ]
+
+
 def test_connected_streams(run):
     lines = [line.partition("> ")[2] for line in run("connected_streams")]
     assert sorted(lines) == ["cake: paid", "tea: 0.50 missing"]
@@ -103,6 +121,15 @@ def test_source_function(run):
     assert len(degrees) == 30
     assert degrees[0] == 20.0
     assert degrees == sorted(degrees)
+
+
+def test_queryable_state(run):
+    assert run("queryable_state") == [
+        "tea: 8 cake: 5",
+        "last order of tea: ('tea', 1)",
+        "not changed: the state was queried, and is read-only",
+        "soup: 3",
+    ]
 
 
 def test_splittable_source(run):
@@ -303,3 +330,15 @@ def _serve(server, text):
     connection, _ = server.accept()
     with connection:
         connection.sendall(text)
+
+
+def test_latency(run):
+    *histogram, summary = run("latency", 2)
+    counts = [
+        int(word.replace(",", ""))
+        for line in histogram
+        for word in line.partition("ms")[2].split()
+        if word[0].isdigit()
+    ]
+    assert sum(counts) == 1000
+    assert summary.startswith("1,000 records: half within ")

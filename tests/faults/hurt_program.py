@@ -72,6 +72,7 @@ EVENTS, EVENTS_PER_SECOND, KEYS, BUCKET = 1500, 750, 11, 100
 NUMBERS = 1000
 RULES = [("three", 3), ("five", 5), ("eleven", 11)]
 BATCHES, BATCH_LINES = 5, 100
+ROUNDS = 7
 
 
 # --- amounts of users by window ---
@@ -394,6 +395,50 @@ def expected_bridge() -> dict[str, list[str]]:
     return {"rows": sorted(map(str, range(BATCHES * BATCH_LINES)))}
 
 
+# --- rounds of an iteration ---
+
+
+class Rounds(KeyedProcessFunction):
+    """Counts how often each number has come round; those that are done leave the loop."""
+
+    def open(self, runtime_context):
+        self.counts = runtime_context.get_map_state(MapStateDescriptor("rounds", Types.LONG(), Types.LONG()))
+
+    def process_element(self, step, ctx):
+        hurts.reached("round")
+        number, left = step
+        count = (self.counts.get(number) or 0) + 1
+        if left:
+            self.counts.put(number, count)
+            yield number, left - 1
+        else:
+            self.counts.remove(number)
+            yield DONE, f"{number} {count}"
+
+
+DONE = OutputTag("done", Types.STRING())
+
+
+def build_iterations(env: StreamExecutionEnvironment, directory: Path) -> None:
+    """Numbers that go round a loop, each its own number of times, and are counted with it."""
+    generator = DataGeneratorSource(lambda index: index, EVENTS, RateLimiterStrategy.per_second(EVENTS_PER_SECOND))
+    loop = (
+        env.from_source(generator, WatermarkStrategy.no_watermarks(), "events")
+        .map(lambda number: f"{number},0,0")
+        .map(Parse(directory))
+        .map(lambda parsed: (int(parsed[0]), int(parsed[0]) % ROUNDS))
+        .iterate()
+    )
+    rounds = loop.key_by(lambda step: step[0] % KEYS, Types.LONG()).process(Rounds())
+    loop.close_with(rounds.rebalance())
+    done = rounds.get_side_output(DONE)
+    done.sink_to(file_sink(directory / "rounds", RollingPolicy.on_checkpoint_rolling_policy()))
+
+
+def expected_iterations() -> dict[str, list[str]]:
+    return {"rounds": sorted(f"{number} {number % ROUNDS + 1}" for number in range(EVENTS))}
+
+
 # --- from Kafka to Kafka ---
 
 
@@ -457,6 +502,7 @@ JOBS = {
     "main": (build_main, expected_main),
     "patterns": (build_patterns, expected_patterns),
     "bridge": (build_bridge, expected_bridge),
+    "iterations": (build_iterations, expected_iterations),
     "kafka": (build_kafka, expected_kafka),
 }
 

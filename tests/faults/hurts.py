@@ -50,6 +50,7 @@ CALLS = {
     "deploy": "deployment",
     "begin_epoch": "epoch",
     "end_epoch": "report",
+    "pass_barrier": "report",
     "checkpoint_complete": "notifying",
     "close": "closing",
 }

@@ -60,7 +60,8 @@ class Case:
 
     def __str__(self) -> str:
         origin = "" if self.seed is None else f"seed {self.seed}: "
-        return f"{origin}{', then '.join(map(str, self.hurts))}, state in {self.backend}"
+        job = "" if self.job == "main" else f", job {self.job}"
+        return f"{origin}{', then '.join(map(str, self.hurts))}, state in {self.backend}{job}"
 
 
 def in_driver(hurt: Hurt) -> bool:
@@ -148,13 +149,31 @@ def patterns(chance: random.Random, turn: int) -> Case:
     """A job with partial matches in its checkpoints."""
     families = [killed_slot, stopped_slot, killed_worker, killed_driver, storage, damage]
     case = families[turn % len(families)](chance, turn)
-    if chance.random() < 0.5:
-        return replace(case, job="patterns")
-    return Case((Hurt("pattern function", chance.randint(1, 15), "exception"),), "patterns")
+    if chance.random() < 0.25:
+        return Case((Hurt("pattern function", chance.randint(1, 15), "exception"),), "patterns")
+    return replace(case, hurts=tuple(map(sooner, case.hurts)), job="patterns")
+
+
+def iterations(chance: random.Random, turn: int) -> Case:
+    """A job with records on their way round in its checkpoints."""
+    families = [killed_slot, stopped_slot, killed_worker, killed_driver, storage, damage]
+    case = families[turn % len(families)](chance, turn)
+    if chance.random() < 0.25:
+        return Case((Hurt("round", chance.randint(1, 1500), "exception"),), "iterations")
+    return replace(case, hurts=tuple(map(sooner, case.hurts)), job="iterations")
+
+
+def sooner(planned: Hurt) -> Hurt:
+    """A hurt of a job that takes less time than the main one, and fewer epochs."""
+    if planned.point == MOMENT and planned.action != "kill -9":
+        return replace(planned, call=planned.call % 1200)
+    if planned.point.endswith((" epoch", " report")):
+        return replace(planned, call=1 + planned.call % 8)
+    return planned
 
 
 FAMILIES = [killed_slot, stopped_slot, killed_worker, killed_driver, user_code, storage, damage, bridge, paused_driver]
-FAMILIES += [patterns] + 5 * [protocol]
+FAMILIES += [patterns, iterations] + 5 * [protocol]
 
 
 def case_of(seed: int) -> Case:
@@ -303,6 +322,8 @@ ALWAYS = [
     Case((Hurt("before bridge commit", 2, "exception"),), job="bridge"),
     Case((Hurt("after metadata", 3, "kill -9 of a slot"), Hurt("pattern function", 8, "exception")), job="patterns"),
     Case((Hurt("after metadata", 2, "kill -9"),), job="patterns", parallelism=3, backend="rocksdb"),
+    Case((Hurt("after metadata", 3, "kill -9 of a slot"), Hurt("round", 1500, "exception")), job="iterations"),
+    Case((Hurt("after metadata", 4, "kill -9"),), job="iterations", parallelism=3, backend="rocksdb"),
 ]
 
 

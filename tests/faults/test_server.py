@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.faults import server_program
 from tests.job_server import ENDED, JobServer
-from tests.waiting import wait_until
+from tests.waiting import ENOUGH_SECONDS, wait_until
 
 PROGRAM = Path(server_program.__file__)
 ROUNDS = int(os.environ.get("FLINT_FAULT_ROUNDS") or 0)
@@ -50,11 +50,11 @@ def test_a_server_and_drivers_that_are_killed_lose_nothing(server, tmp_path):
     restarts = ("-D", "restart-strategy.type=fixed-delay", "-D", "restart-strategy.fixed-delay.attempts=3")
     restarts += ("-D", "restart-strategy.fixed-delay.delay=100 ms")
 
-    def submit(name, count, rate):
-        return server.submit(*checkpoints, *restarts, str(PROGRAM), str(tmp_path / name), str(count), str(rate))
+    def submit(name, count):
+        return server.submit(*checkpoints, *restarts, str(PROGRAM), str(tmp_path / name), str(count))
 
-    ends_alone = submit("alone", 600, 100)
-    hurt = submit("hurt", 2000, 100)
+    ends_alone = submit("alone", 300)
+    hurt = submit("hurt", 1500)
     first = server.wait_for_checkpoint(hurt)
     server.wait_for_checkpoint(ends_alone)
     driver_alone, driver_hurt = server.driver(ends_alone), server.driver(hurt)
@@ -63,10 +63,12 @@ def test_a_server_and_drivers_that_are_killed_lose_nothing(server, tmp_path):
     # Without a server one job ends, and the driver of the other is killed.
     assert driver_alone.is_running()
     driver_hurt.kill()
-    wait_until(lambda: not server.drivers(), what="the end of the first job")
+    (tmp_path / "alone.end").touch()
+    driver_alone.wait(ENOUGH_SECONDS)
+    assert server.drivers() == []
     server.start()
     assert server.status(ends_alone) == "FINISHED"
-    assert written(tmp_path / "alone") == expected(600)
+    assert written(tmp_path / "alone") == expected(300)
     second = server.wait_for_checkpoint(hurt, first)
     assert server.driver(hurt).pid != driver_hurt.pid
     restored = server.request(f"/jobs/{hurt}/checkpoints")["latest"]["restored"]
@@ -78,10 +80,11 @@ def test_a_server_and_drivers_that_are_killed_lose_nothing(server, tmp_path):
     time.sleep(2)
     assert [process.pid for process in server.drivers()] == [stopped.pid]
     stopped.kill()
-    wait_until(lambda: [each.pid for each in server.drivers()] not in ([], [stopped.pid]), what="another driver")
     server.wait_for_checkpoint(hurt, second)
+    assert server.driver(hurt).pid != stopped.pid
+    (tmp_path / "hurt.end").touch()
     server.wait_for(hurt, "FINISHED")
-    assert written(tmp_path / "hurt") == expected(2000)
+    assert written(tmp_path / "hurt") == expected(1500)
     exceptions = server.request(f"/jobs/{hurt}/exceptions")
     told = json.dumps(exceptions)
     assert "is gone" in told and "was ended by SIGKILL" in told

@@ -11,13 +11,21 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from tests.waiting import wait_until
 
-from flintstream.common import Configuration, JobStatus, RestartStrategies, Types, WatermarkStrategy
-from flintstream.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment
+from flintstream.common import Configuration, JobStatus, RestartStrategies, Time, Types, WatermarkStrategy
+from flintstream.datastream import (
+    JobManagerCheckpointStorage,
+    KeyedProcessFunction,
+    MapFunction,
+    StreamExecutionEnvironment,
+)
 from flintstream.datastream.connectors.base import SourceReader, Split, SplitBasedSource, SplitEnumerator, SplitRecords
+from flintstream.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 from flintstream.datastream.connectors.spark import SparkDataFrameSource, SparkSink
 from flintstream.datastream.functions import CheckpointedFunction, SinkFunction, SourceFunction
-from flintstream.datastream.state import ListStateDescriptor, ValueStateDescriptor
+from flintstream.datastream.state import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from flintstream.runtime.checkpoint.metadata import DatabaseHandle
+from flintstream.runtime.checkpoint.store import read_checkpoint
 
 pytestmark = pytest.mark.usefixtures("spark")
 KEYS = 7
@@ -406,6 +414,69 @@ def test_state_in_rocksdb_survives_a_killed_slot_and_another_parallelism(tmp_pat
     assert job.seen + run(stream.key_by(lambda value: value % KEYS).process(Count()).uid("count")) == counts(4000)
 
 
+class FirstSeen(KeyedProcessFunction):
+    """State of each key that expires after a second."""
+
+    def open(self, runtime_context):
+        descriptor = ValueStateDescriptor("seen", Types.LONG())
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.seconds(1)).build())
+        self.seen = runtime_context.get_state(descriptor)
+
+    def process_element(self, value, ctx):
+        self.seen.update(value)
+        yield value
+
+
+class ThenNothing(SourceFunction):
+    """Emits some numbers, and then nothing until the job is cancelled."""
+
+    def __init__(self, last):
+        self.last = last
+        self.running = True
+
+    def run(self, ctx):
+        for number in range(self.last):
+            ctx.collect(number)
+        while self.running:
+            time.sleep(0.02)
+
+    def cancel(self):
+        self.running = False
+
+
+def test_expired_state_leaves_the_disk_of_a_job_without_records(tmp_path):
+    options = {
+        "state__backend__type": "rocksdb",
+        "state__backend__rocksdb__localdir": str(tmp_path / "disk"),
+        "execution__checkpointing__externalized_checkpoint_retention": "RETAIN_ON_CANCELLATION",
+    }
+
+    def start(last, **more):
+        source = environment(tmp_path / "checkpoints", 1, **options, **more).add_source(ThenNothing(last)).uid("source")
+        return Collecting(source.key_by(lambda value: value).process(FirstSeen()).uid("seen"))
+
+    job = start(5000).take(5000)
+    job.client.cancel().result()
+    (directory,) = (tmp_path / "checkpoints").iterdir()
+    metadata, _ = read_checkpoint(str(directory))
+    states = [state for operator in metadata.operators.values() for state in operator.subtasks.values()]
+    files = [handle.files for state in states for handle in state.keyed if isinstance(handle, DatabaseHandle)]
+    assert any(name.endswith(".sst") for each in files for name in each)
+
+    before = set((tmp_path / "disk").glob("*/CURRENT"))  # Of a slot that was killed, since it closed too slowly.
+    again = start(0, execution__state_recovery__path=str(directory))
+
+    def is_empty():
+        databases = [path.parent for path in (tmp_path / "disk").glob("*/CURRENT") if path not in before]
+        return databases and not any(list(database.glob("*.sst")) for database in databases)
+
+    try:
+        wait_until(is_empty, what="that the files with expired entries go")
+        assert again.client.get_job_status().result() is JobStatus.RUNNING
+    finally:
+        again.client.cancel().result()
+
+
 def test_a_spark_writer_writes_once_for_each_checkpoint(tmp_path):
     calls: list[int] = []
 
@@ -490,3 +561,19 @@ def test_more_failed_checkpoints_than_tolerated_fail_the_job():
     env.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1)
     with pytest.raises(Exception, match="checkpoint 2 failed, and no more failures are tolerated: .*not now"):
         run(numbers(env, 10**7).map(slow).map(Refuse()))
+
+
+def test_so_many_records_between_two_checkpoints_with_compressed_metadata_in_a_directory(tmp_path):
+    env = environment(**{"execution__checkpointing__snapshot-compression": "true"})
+    env.get_checkpoint_config().set_checkpoint_storage(JobManagerCheckpointStorage(tmp_path.as_uri()))
+    source = DataGeneratorSource(lambda index: index + 1, 100, RateLimiterStrategy.per_checkpoint(30), Types.LONG())
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").map(Trip(70, tmp_path))
+    results = stream.key_by(lambda value: value % KEYS).process(Count()).execute_and_collect("test")
+    with results:
+        assert Counter(results) == counts(100)
+    master = results._client.master
+    # Each of the two subtasks needs four turns.
+    assert len(master.checkpoints.statistics) >= 3
+    assert (tmp_path / "tripped-70").exists()
+    assert master.settings.checkpoints.compressed
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} <= {"tripped-70"}  # Ended, so none is kept.

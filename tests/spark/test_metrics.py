@@ -68,6 +68,7 @@ class Job:
 def job(spark):
     configuration = Configuration()
     configuration.set_string("metrics.reporter.prom.port", "0")
+    configuration.set_string("metrics.latency.interval", "1 s")
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(1)
     numbers = DataGeneratorSource(generated, None, None, Types.LONG())
@@ -127,6 +128,21 @@ def test_metrics_of_functions_arrive_although_a_gauge_hangs(job):
     assert last.kind == "gauge"
 
 
+def test_latency_is_measured_from_the_source_to_each_operator(job):
+    def measured():
+        source, *others = job.details().vertices
+        return (source, others) if all(each.subtasks[0].latencies for each in others) else None
+
+    source, others = wait_until(measured)
+    assert source.subtasks[0].latencies == []
+    latencies = [each.subtasks[0].latencies[0] for each in others]
+    assert [each.variables for each in latencies] == [
+        {"source_id": source.vertex_id, "operator_id": each.vertex_id, "operator_subtask_index": "0"} for each in others
+    ]
+    least = [each.statistics["min"] for each in latencies]
+    assert least[0] >= 0 and least == sorted(least), "each marker takes longer to each later operator"
+
+
 def test_prometheus_finds_them_on_a_port_of_the_job(job):
     (url,) = job.master.reporters.addresses
     with urllib.request.urlopen(url, timeout=60) as answer:
@@ -134,6 +150,9 @@ def test_prometheus_finds_them_on_a_port_of_the_job(job):
     read = families["flink_taskmanager_job_task_num_records_in"]
     assert {sample.labels["task_name"]: sample.value > 0 for sample in read.samples}["Source: numbers"]
     assert families["flink_taskmanager_job_task_operator_parity_numbers"].samples[0].labels["parity"] == "even"
-    prefixes = ("flink_jobmanager_job_", "flink_taskmanager_job_task_operator_", "flink_taskmanager_job_task_")
+    assert families[
+        "flink_taskmanager_job_latency_source_id_operator_id_operator_subtask_index_latency_seconds"
+    ].samples
+    prefixes = ("flink_jobmanager_job_", "flink_taskmanager_job_latency_", "flink_taskmanager_job_task_")
     assert all(name.startswith((*prefixes, "flink_taskmanager_resident_")) for name in families)
     assert all(each.documentation[-1] == "." for each in families.values()), "each is one that the guide defines"

@@ -31,7 +31,7 @@ def compile_pattern(pattern: Pattern[Any]) -> Automaton:
     _check_skip_target(pattern)
     compiler = NFACompiler(pattern)
     automaton = compiler.compile()
-    _check_windows(pattern, automaton, compiler.named_windows)
+    _check_windows(pattern, automaton, compiler.windowed)
     _check_loops(automaton)
     return automaton
 
@@ -50,10 +50,12 @@ class NFACompiler:
         """Copies of states that a greedy loop was given as its sink, from before its condition was negated on them."""
         self._states: list[State] = []
         self._names: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """The next number for another state of a stage."""
         self._window: int | None = _window_of(pattern, WithinType.FIRST_AND_LAST)
         self._step_windows: dict[int, int] = {}
-        self.named_windows: dict[str, int] = {}
-        """The windows of steps, by the name of their state."""
+        self.windowed: list[tuple[Pattern[Any], int]] = []
+        """The windows of steps, with their stages."""
 
     def compile(self) -> Automaton:
         """Returns the automaton."""
@@ -220,7 +222,7 @@ class NFACompiler:
 
     def _group_loop(self, group: GroupPattern[Any], sink: State) -> State:
         always = self._always()
-        again = self._named_state(group.get_name(), StateKind.NORMAL)
+        again = self._state(StateKind.NORMAL, takes=True)
         first = self._inside(group, again)
         first.add(Action.PROCEED, sink, always)
         again.add(Action.PROCEED, first, always)
@@ -348,14 +350,15 @@ class NFACompiler:
                 window = times.window
         if window is not None:
             self._step_windows[state.index] = window
-            self.named_windows[state.name] = window
+            self.windowed.append((self._current, window))
         return state
 
     def _named_state(self, stage: str, kind: StateKind) -> State:
-        name, number = stage, 0
+        name, number = stage, self._numbers.get(stage, 0)
         while name in self._names:
             name, number = f"{stage}:{number}", number + 1
         self._names.add(name)
+        self._numbers[stage] = number
         state = State(len(self._states), name, stage, kind)
         self._states.append(state)
         return state
@@ -402,26 +405,26 @@ def _check_names(pattern: Pattern[Any]) -> None:
 def _check_skip_target(pattern: Pattern[Any]) -> None:
     strategy = pattern.get_after_match_skip_strategy()
     name = strategy.get_pattern_name()
-    names = [stage.get_name() for stage in pattern.stages()]
-    if name is not None and name not in names:
+    stages = pattern.stages()
+    if name is not None and name not in [stage.get_name() for stage in stages]:
         raise MalformedPatternException(
             "The pattern name specified in AfterMatchSkipStrategy can not be found in the given Pattern: "
-            f"{strategy!r}, but the stages are {', '.join(map(repr, names))}"
+            f"{strategy!r}, but there are {', '.join(stage.describe() for stage in stages)}"
         )
 
 
-def _check_windows(pattern: Pattern[Any], automaton: Automaton, windows: dict[str, int]) -> None:
+def _check_windows(pattern: Pattern[Any], automaton: Automaton, windowed: list[tuple[Pattern[Any], int]]) -> None:
     limit = automaton.window
-    for name, window in windows.items():
+    for stage, window in windowed:
         if limit and window > limit:
             raise MalformedPatternException(
-                f"stage {name.split(':')[0]!r}: The window length between the previous and current event cannot be "
+                f"{stage.describe()}: The window length between the previous and current event cannot be "
                 "larger than the window length between the first and last event for a Pattern."
             )
-    last = pattern.get_name()
-    if pattern.get_quantifier().get_consuming_strategy() is NOT_FOLLOW and not limit and not windows.get(last, 0) > 0:
+    is_last = pattern.get_quantifier().get_consuming_strategy() is NOT_FOLLOW
+    if is_last and not limit and not any(stage is pattern and window > 0 for stage, window in windowed):
         raise MalformedPatternException(
-            f"stage {last!r}: NotFollowedBy is not supported without windowTime as a last part of a Pattern!"
+            f"{pattern.describe()}: NotFollowedBy is not supported without windowTime as a last part of a Pattern!"
         )
 
 

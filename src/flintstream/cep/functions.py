@@ -8,35 +8,13 @@ from typing import Any, Generic
 
 from flintstream.common.output_tag import SideOutput
 from flintstream.common.type_variables import IN, OUT, T
-from flintstream.runtime.cep.context import CepRuntimeContext, MatchContext
+from flintstream.runtime.cep.context import CepRichFunction, CepRuntimeContext, MatchContext
 
 Match = dict[str, list[IN]]
 """A match: the events of each stage, in the order in which the stages were taken. Stages that took nothing are absent."""
 
 
-class _RichFunction(ABC):  # noqa: B024 - each function adds its own method
-    """A function that is opened and closed in its subtask."""
-
-    _runtime_context: CepRuntimeContext | None = None
-
-    def open(self, runtime_context: CepRuntimeContext) -> None:
-        """Called once per subtask before the first match."""
-
-    def close(self) -> None:
-        """Called once per subtask at the end, also after a failure."""
-
-    def get_runtime_context(self) -> CepRuntimeContext:
-        """Returns the context of the subtask; only after it has been opened."""
-        if self._runtime_context is None:
-            raise RuntimeError("The runtime context has not been initialized.")
-        return self._runtime_context
-
-    def set_runtime_context(self, runtime_context: CepRuntimeContext) -> None:
-        """Sets the context of the subtask, before `open`."""
-        self._runtime_context = runtime_context
-
-
-class PatternProcessFunction(_RichFunction, Generic[IN, OUT]):
+class PatternProcessFunction(CepRichFunction, ABC, Generic[IN, OUT]):
     """Maps each match to any number of results, to the main output or, as `(tag, value)`, to a side output.
 
     Example::
@@ -87,11 +65,11 @@ class PatternFlatSelectFunction(ABC, Generic[IN, OUT]):
         """Returns the results for a match."""
 
 
-class RichPatternSelectFunction(_RichFunction, PatternSelectFunction[IN, OUT]):
+class RichPatternSelectFunction(CepRichFunction, PatternSelectFunction[IN, OUT]):
     """A PatternSelectFunction with `open`, `close` and a runtime context."""
 
 
-class RichPatternFlatSelectFunction(_RichFunction, PatternFlatSelectFunction[IN, OUT]):
+class RichPatternFlatSelectFunction(CepRichFunction, PatternFlatSelectFunction[IN, OUT]):
     """A PatternFlatSelectFunction with `open`, `close` and a runtime context."""
 
 

@@ -58,7 +58,7 @@ class Pattern(Generic[T]):
         self._name = name
         self._previous = previous
         self._skip = skip
-        self._quantifier = Quantifier(name, consuming, QuantifierProperty.SINGLE)
+        self._quantifier = Quantifier(self.describe(), consuming, QuantifierProperty.SINGLE)
         self._condition: IterativeCondition[Any] | None = None
         self._until: IterativeCondition[Any] | None = None
         self._times: Times | None = None
@@ -107,7 +107,7 @@ class Pattern(Generic[T]):
         if not isinstance(name, str) or not name:
             raise TypeError(f"{method}: expected the name of a stage, got {name!r}")
         if self._quantifier.has_property(QuantifierProperty.OPTIONAL):
-            raise NotImplementedError(f"stage {name!r} after stage {self._name!r}: {_OPTIONAL_NOT}")
+            raise NotImplementedError(f"stage {name!r} after {self.describe()}: {_OPTIONAL_NOT}")
         return Pattern(name, self, consuming, self._skip)
 
     # --- conditions ---
@@ -145,7 +145,7 @@ class Pattern(Generic[T]):
             raise self._malformed("Only one until condition can be applied.")
         if not self._quantifier.has_property(QuantifierProperty.LOOPING):
             raise self._malformed("The until condition is only applicable to looping states.")
-        self._until = as_condition(f"until of stage {self._name!r}", condition)
+        self._until = as_condition(f"until of {self.describe()}", condition)
         return self
 
     # --- quantifiers ---
@@ -215,7 +215,7 @@ class Pattern(Generic[T]):
             pattern.within(Duration.of_seconds(10))
         """
         if not isinstance(within_type, WithinType):
-            raise TypeError(f"within of stage {self._name!r}: expected a WithinType, got {within_type!r}")
+            raise TypeError(f"within of {self.describe()}: expected a WithinType, got {within_type!r}")
         if window is not None:
             self._windows[within_type] = Duration.of_millis(self._millis("within", window))
         return self
@@ -263,6 +263,10 @@ class Pattern(Generic[T]):
             stage = stage._previous
         return found[::-1]
 
+    def describe(self) -> str:
+        """Returns how messages call this stage."""
+        return f"stage {self._name!r}"
+
     def __repr__(self) -> str:
         parts = [f"{each._quantifier.get_consuming_strategy().value} {each._name!r}" for each in self.stages()]
         return f"Pattern({', '.join(parts)})"
@@ -271,7 +275,7 @@ class Pattern(Generic[T]):
 
     def _quantify(self, kind: QuantifierProperty) -> None:
         # As in Flink, optional() is lost if it comes before the quantifier.
-        self._quantifier = Quantifier(self._name, self._quantifier.get_consuming_strategy(), kind)
+        self._quantifier = Quantifier(self.describe(), self._quantifier.get_consuming_strategy(), kind)
 
     def _check_quantifiable(self) -> None:
         self._check_not_negative()
@@ -298,7 +302,7 @@ class Pattern(Generic[T]):
 
     def _check_number(self, method: str, number: Any) -> None:
         if isinstance(number, bool) or not isinstance(number, int):
-            raise TypeError(f"{method} of stage {self._name!r}: expected an integer, got {number!r}")
+            raise TypeError(f"{method} of {self.describe()}: expected an integer, got {number!r}")
 
     def _optional_millis(self, method: str, window: Any) -> int | None:
         return None if window is None else self._millis(method, window)
@@ -308,10 +312,10 @@ class Pattern(Generic[T]):
             return window.to_millis()
         if isinstance(window, Time):
             return window.to_milliseconds()
-        raise TypeError(f"{method} of stage {self._name!r}: expected a Duration, got {window!r}")
+        raise TypeError(f"{method} of {self.describe()}: expected a Duration, got {window!r}")
 
     def _malformed(self, message: str) -> MalformedPatternException:
-        return MalformedPatternException(f"stage {self._name!r}: {message}")
+        return MalformedPatternException(f"{self.describe()}: {message}")
 
 
 class GroupPattern(Pattern[T]):
@@ -324,12 +328,16 @@ class GroupPattern(Pattern[T]):
         consuming: ConsumingStrategy,
         skip: AfterMatchSkipStrategy,
     ) -> None:
-        super().__init__("GroupPattern", previous, consuming, skip)
         self._group = group
+        super().__init__("GroupPattern", previous, consuming, skip)
 
     def get_raw_pattern(self) -> Pattern[Any]:
         """Returns the pattern of the group."""
         return self._group
+
+    def describe(self) -> str:
+        """Returns how messages call this group: by its stages."""
+        return f"the group of {', '.join(stage.describe() for stage in self._group.stages())}"
 
     def where(self, condition: Any) -> NoReturn:
         """Refused: a group has no condition of its own."""
@@ -347,8 +355,7 @@ class GroupPattern(Pattern[T]):
         raise self._malformed("Option not applicable to group pattern")
 
     def _refusal(self, what: str) -> NotImplementedError:
-        names = ", ".join(repr(stage.get_name()) for stage in self._group.stages())
-        return NotImplementedError(f"the group of {names}: GroupPattern does not support {what}.")
+        return NotImplementedError(f"{self.describe()}: GroupPattern does not support {what}.")
 
 
 def _stage(

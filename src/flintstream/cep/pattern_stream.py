@@ -197,10 +197,11 @@ def _warn_if_endless(stream: DataStream[Any], pattern: Pattern[Any], automaton: 
     """Warns that partial matches of an endless stream stay for ever without a window."""
     if automaton.window or len(automaton.states) <= 2 or _is_bounded(stream._transformation):
         return
-    names = ", ".join(repr(stage.get_name()) for stage in pattern.stages())
+    stages = ", ".join(stage.describe() for stage in pattern.stages())
+    reason = "only windows between two events, which end when another event of the key comes"
     warnings.warn(
-        f"the pattern {names} has no within(), and its stream has no end: partial matches that are never completed "
-        "stay in the state for ever",
+        f"the pattern of {stages} has {reason if automaton.step_windows else 'no within()'}, and its stream has no "
+        "end: partial matches that are never completed stay in the state for ever",
         stacklevel=4,
     )
 

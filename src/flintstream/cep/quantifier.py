@@ -60,8 +60,8 @@ class Quantifier:
     QuantifierProperty = QuantifierProperty
     Times = Times
 
-    def __init__(self, stage: str, consuming: _Strategy, kind: _Property) -> None:
-        self._stage = stage
+    def __init__(self, place: str, consuming: _Strategy, kind: _Property) -> None:
+        self._place = place
         self._consuming = consuming
         self._inner = _Strategy.SKIP_TILL_NEXT
         self._properties = {kind}
@@ -112,7 +112,7 @@ class Quantifier:
 
     def _check(self, holds: bool, message: str) -> None:
         if not holds:
-            raise MalformedPatternException(f"stage {self._stage!r}: {message}")
+            raise MalformedPatternException(f"{self._place}: {message}")
 
     def __repr__(self) -> str:
         names = ", ".join(sorted(prop.name for prop in self._properties))

@@ -23,12 +23,12 @@ from flintstream.runtime.checkpoint.metadata import (
     Piece,
     is_signed,
 )
-from flintstream.runtime.checkpoint.pieces import read_piece
+from flintstream.runtime.checkpoint.pieces import read_piece, read_stored
 from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.checkpoint.storage import Storage, storage_at
 from flintstream.runtime.checkpoint.store import SHARED, TASK_OWNED, checkpoint_directory, read_checkpoint
 
-__all__ = ["CheckpointReport", "OperatorReport", "StateReport", "inspect_directory", "sign_checkpoint"]
+__all__ = ["CheckpointReport", "OperatorReport", "StateReport", "inspect_directory", "sign_checkpoint", "state_sizes"]
 
 COMPLETE, DAMAGED, INCOMPLETE, UNSIGNED = "complete", "damaged", "incomplete", "unsigned"
 _CHECKPOINT = re.compile(r"chk-(\d+)")
@@ -161,7 +161,7 @@ def sign_checkpoint(location: str, keys: SigningKeys) -> str:
     def vouch(piece: Piece) -> Piece:
         if piece.path is None:
             return piece
-        return replace(piece, digest=hashlib.sha256(read_piece(piece, storage)).digest())
+        return replace(piece, digest=hashlib.sha256(read_stored(piece, storage)).digest())
 
     operators = {
         operator_id: replace(
@@ -172,6 +172,12 @@ def sign_checkpoint(location: str, keys: SigningKeys) -> str:
     own = METADATA if metadata.savepoint else f"{checkpoint_directory(metadata.checkpoint_id)}/{METADATA}"
     storage.write(own, replace(metadata, operators=operators).to_bytes(keys))
     return storage.locate(own).removesuffix(f"/{METADATA}")
+
+
+def state_sizes(operator_id: str, operator: OperatorState, storage: Storage) -> dict[str, int | None]:
+    """Returns the size of each state of an operator by name; None if it cannot be separated from other states."""
+    report = _operator(operator_id, operator, _Contents(storage, set()))
+    return {state.name: state.size for state in report.states}
 
 
 def _operator(operator_id: str, operator: OperatorState, contents: _Contents) -> OperatorReport:
@@ -200,7 +206,7 @@ def _add_keyed(handle: KeyedHandle | DatabaseHandle, states: dict[str, StateRepo
         contents.check([*handle.files.values(), *handle.timers.values()])
         return
     for content in contents.read(handle.groups.values()):
-        sizes = {} if content is None else {name: len(entry[1]) for name, entry in content["entries"].items()}
+        sizes = {} if content is None else {name: len(entry[1]) for name, entry in content.get("entries", {}).items()}
         for name, stored in handle.states.items():
             _add(states, name, stored.kind, None if content is None else sizes.get(name, 0))
 

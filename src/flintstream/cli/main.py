@@ -16,6 +16,7 @@ from flintstream.cli.program_options import ProgramCommand, ProgramOptions, prog
 from flintstream.cli.runner import Program, ProgramFailedError, run_program
 from flintstream.cli.server import server
 from flintstream.cli.server_client import choose_server
+from flintstream.cli.state import state
 from flintstream.cli.submission import submit_program
 from flintstream.cli.top import top
 
@@ -95,7 +96,7 @@ def _run(program: Program, settings: dict[str, str], *, pyflink: bool = False, p
         sys.exit(130)
 
 
-for command in (list_jobs, top, savepoint, stop, cancel, checkpoints, server):
+for command in (list_jobs, top, savepoint, stop, cancel, checkpoints, state, server):
     cli.add_command(command)
 
 

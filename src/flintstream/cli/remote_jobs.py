@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flintstream.cli.server_client import ServerClient, ServerError, path_of
+from flintstream.common.job_status import ENDED
 
 __all__ = ["RemoteJob", "find_remote_jobs"]
 
@@ -14,7 +15,6 @@ OPERATION_SECONDS = 24 * 3600.0
 """How long a savepoint may take; the server gives up before if the driver does not answer."""
 CANCEL_SECONDS = 600.0
 _POLL_SECONDS = 0.2
-_ENDED = ("FINISHED", "FAILED", "CANCELED")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class RemoteJob:
     @property
     def ended(self) -> bool:
         """Returns whether it has ended."""
-        return self.status in _ENDED
+        return self.status in ENDED
 
     def __str__(self) -> str:
         return f"'{self.name}' ({self.job_id})"
@@ -53,7 +53,7 @@ class RemoteJob:
             return self._savepoint("savepoints", {"target-directory": directory, "cancel-job": True})
         self.server.request("PATCH", path_of(self.job_id) + "?mode=cancel")
         deadline = time.monotonic() + CANCEL_SECONDS
-        while (status := self.server.get(path_of(self.job_id, "status"))["status"]) not in _ENDED:
+        while (status := self.server.get(path_of(self.job_id, "status"))["status"]) not in ENDED:
             if time.monotonic() > deadline:
                 raise ServerError(f"job {self} is still {status} after {CANCEL_SECONDS:g} s")
             time.sleep(_POLL_SECONDS)

@@ -42,7 +42,8 @@ def server(settings: dict[str, str], **options: str | None) -> None:
     configuration: dict[str, Any] = {**load_settings(), **settings}
     configuration.update({_KEYS[name]: text for name, text in options.items() if text is not None})
     with clear_errors():
-        from flintstream.server.settings import ServerSettings, is_loopback
+        from flintstream.common.listening import is_loopback
+        from flintstream.server.settings import ServerSettings
 
         chosen = ServerSettings.of(configuration)
         if chosen.certificate is None and not is_loopback(chosen.host):

@@ -17,8 +17,8 @@ import click
 
 from flintstream.common.configuration import load_configuration
 from flintstream.common.flint_options import SERVER_TOKEN_FILE
+from flintstream.common.token_file import read_token
 from flintstream.jobmaster.registry_files import RegistryError, check_private, registry_directories
-from flintstream.server.token_file import read_token
 
 __all__ = ["ServerClient", "ServerError", "choose_server", "server_option"]
 

@@ -6,6 +6,7 @@ Every setting specific to Flintstream is declared here and read with :meth:`Flin
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -62,6 +63,13 @@ EPOCH_TARGET = FlintOption(
 )
 EPOCH_LEAST_INTERVAL = FlintOption(
     "flint.epoch.min-interval", parse_duration, "`100 ms`", "epochs do not start more often than this"
+)
+TRANSPORT = FlintOption(
+    "flint.transport",
+    one_of("auto", "pipelined", "epochs"),
+    "`auto`",
+    "how blocks travel between slots: `pipelined`, as they come, in one standing Spark job; or in `epochs`, each a Spark "
+    "job, which is what `auto` chooses for now; or `FLINT_TRANSPORT`",
 )
 MAX_MEMORY_STATE_SIZE = FlintOption(
     "flint.checkpointing.max-memory-state-size",
@@ -153,9 +161,16 @@ SERVER_ALLOWED_HOSTS = FlintOption(
     "further names by which clients may address the job server, separated by commas; needed behind a proxy",
 )
 
+
+def wanted_transport(configuration: Mapping[str, Any]) -> str:
+    """Returns the transport that a configuration, or else the environment, asks for."""
+    return TRANSPORT.of(configuration) or TRANSPORT.parse(os.environ.get("FLINT_TRANSPORT", "auto"), "FLINT_TRANSPORT")
+
+
 FLINT_OPTIONS: tuple[FlintOption[Any], ...] = (
     EPOCH_TARGET,
     EPOCH_LEAST_INTERVAL,
+    TRANSPORT,
     MAX_MEMORY_STATE_SIZE,
     CHECKPOINT_PERMISSIONS,
     SIGNING_KEY_FILE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from .completable_future import CompletableFuture
 from .job_id import JobID
@@ -49,6 +50,20 @@ class JobClient(ABC):
     @abstractmethod
     def get_accumulators(self) -> CompletableFuture:
         """Returns a future of the accumulators' values by name, also while the job runs."""
+
+    @abstractmethod
+    def query_state(
+        self, queryable_state_name: str, key: Any, state_descriptor: Any = None, timeout: float = 10.0
+    ) -> CompletableFuture:
+        """Returns a future of the queryable state of a key, as `QueryableStateClient.get_kv_state` does.
+
+        :param state_descriptor: the descriptor of the state; unless given, a state of any kind is returned.
+        :param timeout: the seconds for which the query is repeated while the state is not available.
+        """
+
+    @abstractmethod
+    def get_queryable_state_address(self) -> tuple[str, int] | None:
+        """Returns the host and port for a `QueryableStateClient`; None if `queryable-state.enable` is not set."""
 
     @abstractmethod
     def get_job_execution_result(self) -> CompletableFuture:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["JobStatus"]
+__all__ = ["ENDED", "JobStatus"]
 
 
 class JobStatus(Enum):
@@ -37,3 +37,7 @@ class JobStatus(Enum):
 
     def __str__(self) -> str:
         return self.name
+
+
+ENDED = frozenset(status.name for status in JobStatus if status.is_globally_terminal_state())
+"""The names of the states of a job that has ended for good."""

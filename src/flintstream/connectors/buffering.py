@@ -16,7 +16,7 @@ class BufferingOperator(Operator):
         self._due: int | None = None
         """When the oldest buffered record will have waited long enough, in milliseconds since 1970; None if unknown."""
 
-    def end_epoch(self) -> None:
+    def tick(self) -> None:
         self._flush_if_due()
 
     def next_due(self) -> float | None:

@@ -25,13 +25,16 @@ from flintstream.datastream.data_stream import (
     AllWindowedStream,
     BroadcastConnectedStream,
     BroadcastStream,
+    CachedDataStream,
     CloseableIterator,
     CoGroupedStreams,
+    ConnectedIterativeStreams,
     ConnectedStreams,
     DataStream,
     DataStreamSink,
     IntervalJoin,
     IntervalJoined,
+    IterativeStream,
     JoinedStreams,
     KeyedStream,
     WindowedStream,
@@ -74,6 +77,7 @@ from flintstream.datastream.functions import (
     WindowFunction,
 )
 from flintstream.datastream.output_tag import OutputTag, SideOutput
+from flintstream.datastream.queryable_stream import QueryableStateStream
 from flintstream.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from flintstream.datastream.state_backend import (
     CustomStateBackend,
@@ -106,6 +110,7 @@ __all__ = [
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
+    "CachedDataStream",
     "CheckpointConfig",
     "CheckpointStorage",
     "CheckpointingMode",
@@ -115,6 +120,7 @@ __all__ = [
     "CoGroupedStreams",
     "CoMapFunction",
     "CoProcessFunction",
+    "ConnectedIterativeStreams",
     "ConnectedStreams",
     "CountWindow",
     "CustomCheckpointStorage",
@@ -132,6 +138,7 @@ __all__ = [
     "HashMapStateBackend",
     "IntervalJoin",
     "IntervalJoined",
+    "IterativeStream",
     "JobManagerCheckpointStorage",
     "JoinFunction",
     "JoinedStreams",
@@ -150,6 +157,7 @@ __all__ = [
     "ProcessFunction",
     "ProcessJoinFunction",
     "ProcessWindowFunction",
+    "QueryableStateStream",
     "ReduceFunction",
     "RichParallelSourceFunction",
     "RichSinkFunction",

@@ -63,12 +63,16 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         return f"JobManagerCheckpointStorage(max_state_size={self._max_state_size})"
 
     def _options(self) -> dict[str, str]:
-        if self._checkpoint_path is not None:
-            raise NotImplementedError(
-                f"JobManagerCheckpointStorage: checkpoint_path={self._checkpoint_path!r}: checkpoints are kept "
-                "either in the driver's memory or in a directory: use FileSystemCheckpointStorage"
-            )
-        return {_STORAGE: "jobmanager", MAX_MEMORY_STATE_SIZE.key: f"{self._max_state_size} b"}
+        limit = {MAX_MEMORY_STATE_SIZE.key: f"{self._max_state_size} b"}
+        if self._checkpoint_path is None:
+            return {_STORAGE: "jobmanager", **limit}
+        # All state goes through the driver's memory into the metadata, which are in the directory.
+        return {
+            _STORAGE: "filesystem",
+            "execution.checkpointing.dir": self._checkpoint_path,
+            _THRESHOLD: f"{self._max_state_size} b",
+            **limit,
+        }
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from flintstream.common.execution_config import ExecutionConfig
 from flintstream.common.output_tag import OutputTag
@@ -55,6 +55,7 @@ from flintstream.graph.partitioners import (
     StreamPartitioner,
 )
 from flintstream.graph.transformations import (
+    FeedbackTransformation,
     InvalidProgramException,
     OneInputTransformation,
     PartitionTransformation,
@@ -497,11 +498,22 @@ class DataStream(Generic[T_co]):
         """`KeyedStream.count_window` over all records: `stream.count_window_all(100)`."""
         return self.window_all(count_windows(size, slide))
 
-    # --- not yet ---
+    def cache(self) -> CachedDataStream[T_co]:
+        """Returns this stream, whose records are stored by the first job in batch mode that needs them, and read from there
+        by later jobs of this environment: `cleaned = stream.map(clean).cache()`.
+        """
+        return CachedDataStream.of(self)
 
-    def cache(self) -> NoReturn:
-        """Not supported in this version: caching a stream for later jobs."""
-        raise NotImplementedError("cache: cached streams are not supported in this version")
+    def iterate(self, max_wait_time: int = 0) -> IterativeStream[T_co]:
+        """Starts an iteration: the stream given to `close_with` of the returned one comes back to it.
+
+        It ends when its input has ended and nothing is on its way round, or after `max_wait_time` milliseconds, if not
+        0, without feedback::
+
+            loop = numbers.iterate()
+            loop.close_with(loop.map(lambda x: x // 2, Types.LONG()).filter(lambda x: x >= 10))
+        """
+        return IterativeStream(self, max_wait_time)
 
     # --- recording ---
 
@@ -545,15 +557,19 @@ class _OneField:
 def _virtual_name(transformation: Transformation) -> str:
     if isinstance(transformation, PartitionTransformation):
         return f"partitioning ({transformation.partitioner.ship_strategy.lower()})"
+    if isinstance(transformation, FeedbackTransformation):
+        return "stream of an iteration"
     return "union" if isinstance(transformation, UnionTransformation) else "side output"
 
 
 # Imported last because they need the classes above: PyFlink has all streams in this one module.
+from flintstream.datastream.cached_data_stream import CachedDataStream  # noqa: E402
 from flintstream.datastream.connected_streams import (  # noqa: E402
     BroadcastConnectedStream,
     BroadcastStream,
     ConnectedStreams,
 )
+from flintstream.datastream.iterative_stream import ConnectedIterativeStreams, IterativeStream  # noqa: E402
 from flintstream.datastream.joined_streams import (  # noqa: E402
     CoGroupedStreams,
     IntervalJoin,
@@ -567,13 +583,16 @@ __all__ = [
     "AllWindowedStream",
     "BroadcastConnectedStream",
     "BroadcastStream",
+    "CachedDataStream",
     "CloseableIterator",
     "CoGroupedStreams",
+    "ConnectedIterativeStreams",
     "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
     "IntervalJoin",
     "IntervalJoined",
+    "IterativeStream",
     "JoinedStreams",
     "KeyedStream",
     "WindowedStream",

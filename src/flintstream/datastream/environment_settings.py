@@ -59,6 +59,8 @@ class EnvironmentSettings:
         self._python_archives: list[tuple[str, str | None]] = []
         self._python_executable: str | None = None
         self._cached_files: dict[str, str] = {}
+        self._executable_files: set[str] = set()
+        """The names of those that subtasks can run."""
         self._state_backend: StateBackend | None = None
 
     # --- configuration ---
@@ -149,19 +151,16 @@ class EnvironmentSettings:
     def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
         """Sets which time `time_window` refers to, for programs that still use it; event time by default.
 
-        As in Flink, processing time turns periodic watermarks off, and event time sets their interval to 200 ms.
+        As in Flink, processing time turns periodic watermarks off, and the others set their interval to 200 ms. In ingestion
+        time, sources that are added from then on and have no watermark strategy give records the time at which they read
+        them.
         """
         if not isinstance(characteristic, TimeCharacteristic):
             raise TypeError(
                 f"set_stream_time_characteristic: expected one of TimeCharacteristic, got {characteristic!r}"
             )
-        if characteristic is TimeCharacteristic.IngestionTime:
-            raise NotImplementedError(
-                "set_stream_time_characteristic: ingestion time is not supported: give the stream a "
-                "WatermarkStrategy whose timestamp assigner reads the clock"
-            )
-        by_event = characteristic is TimeCharacteristic.EventTime
-        self._execution_config.set_auto_watermark_interval(200 if by_event else 0)
+        by_clock = characteristic is TimeCharacteristic.ProcessingTime
+        self._execution_config.set_auto_watermark_interval(0 if by_clock else 200)
         self._configuration.set_string(_TIME_CHARACTERISTIC, characteristic.name)
 
     def get_stream_time_characteristic(self) -> TimeCharacteristic:
@@ -333,10 +332,13 @@ class EnvironmentSettings:
         self._python_executable = _path("set_python_executable", python_exec)
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
-        """Ships a file to all subtasks, which open it with `runtime_context.get_distributed_cache().get_file(name)`."""
+        """Ships a file to all subtasks, which open it with `runtime_context.get_distributed_cache().get_file(name)`, and can
+        run it if it is `executable`.
+        """
         if not isinstance(name, str) or not name:
             raise ValueError(f"register_cached_file: name must be a non-empty string, got {name!r}")
         self._cached_files[name] = _path("register_cached_file", file_path)
+        (self._executable_files.add if executable else self._executable_files.discard)(name)
 
     def add_jars(self, *jars_path: str) -> None:
         """Accepted for compatibility, without effect: connectors are not written in Java, so Flink's jars are not used."""

@@ -19,6 +19,7 @@ from flintstream.datastream.functions import (
     MapFunction,
     ReduceFunction,
 )
+from flintstream.datastream.queryable_stream import QueryableStateStream, queryable_stream
 from flintstream.datastream.settings import checked_function, declared_output_type
 from flintstream.datastream.stateful_functions import FilterWithState, FlatMapWithState, MapWithState, StatefulFunction
 from flintstream.datastream.window import CountWindow, TimeWindow, WindowAssigner
@@ -33,6 +34,7 @@ from flintstream.runtime.operators.process import ProcessOperator
 if TYPE_CHECKING:
     from flintstream.datastream.closeable_iterator import CloseableIterator
     from flintstream.datastream.joined_streams import IntervalJoin
+    from flintstream.datastream.state import StateDescriptor
     from flintstream.datastream.stream_execution_environment import StreamExecutionEnvironment
     from flintstream.datastream.windowed_stream import WindowedStream
     from flintstream.graph.partitioners import StreamPartitioner
@@ -242,6 +244,20 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         types = [self._partitioner.key_type or any_type, self._transformation.output_type or any_type]
         pairs = self._origin_stream.map(_WithKey(self._partitioner.key_selector), Types.ROW(types))
         return pairs.name("Keys and Records").execute_and_collect(job_execution_name, limit)  # type: ignore[arg-type]
+
+    def as_queryable_state(
+        self, queryable_state_name: str, state_descriptor: StateDescriptor | None = None
+    ) -> QueryableStateStream:
+        """Writes the stream into a state that can be queried from outside the job, if `queryable-state.enable` is set.
+
+        Without a descriptor, or with that of a value, it holds the last record of each key. A list, reducing or aggregating
+        state adds each record; a map state puts records that are pairs or dicts::
+
+            keyed.as_queryable_state("last click of each user")
+            keyed.as_queryable_state("largest", ReducingStateDescriptor("largest", max, Types.LONG()))
+        """
+        declared = self._transformation.output_type or Types.PICKLED_BYTE_ARRAY()
+        return queryable_stream(self, queryable_state_name, state_descriptor, declared)
 
     # --- what keys forbid ---
 

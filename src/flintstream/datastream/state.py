@@ -23,7 +23,7 @@ from flintstream.common.typeinfo import TypeInformation, Types
 from flintstream.datastream.basic_functions import AggregateFunction, ReduceFunction, ReduceFunctionWrapper, Reducer
 from flintstream.datastream.state_ttl import StateTtlConfig
 from flintstream.runtime.context import RuntimeContext
-from flintstream.runtime.state import ttl, views
+from flintstream.runtime.state import read_only, ttl, views
 from flintstream.runtime.state.operator_state import (
     BroadcastStateView,
     OperatorListState,
@@ -239,11 +239,16 @@ class MapState(State, Generic[K, V]):
 
 # The runtime does not import this layer, so its states are registered as subclasses.
 for _public, *_own in (
-    (ValueState, views.ValueStateView, ttl.TtlValueState),
-    (ListState, views.ListStateView, ttl.TtlListState, OperatorListState),
-    (MapState, views.MapStateView, ttl.TtlMapState),
-    (ReducingState, views.ReducingStateView, ttl.TtlReducingState),
-    (AggregatingState, views.AggregatingStateView, ttl.TtlAggregatingState),
+    (ValueState, views.ValueStateView, ttl.TtlValueState, read_only.ImmutableValueState),
+    (ListState, views.ListStateView, ttl.TtlListState, read_only.ImmutableListState, OperatorListState),
+    (MapState, views.MapStateView, ttl.TtlMapState, read_only.ImmutableMapState),
+    (ReducingState, views.ReducingStateView, ttl.TtlReducingState, read_only.ImmutableReducingState),
+    (
+        AggregatingState,
+        views.AggregatingStateView,
+        ttl.TtlAggregatingState,
+        read_only.ImmutableAggregatingState,
+    ),
     (ReadOnlyBroadcastState, ReadOnlyBroadcastStateView, BroadcastStateView),
     (BroadcastState, BroadcastStateView),
 ):
@@ -263,6 +268,7 @@ class StateDescriptor(ABC, Generic[S]):
         self.name = name
         self.type_info = type_info
         self._ttl_config: StateTtlConfig | None = None
+        self._queryable_name: str | None = None
 
     def get_name(self) -> str:
         """Returns the name of the state, unique within its operator."""
@@ -275,6 +281,30 @@ class StateDescriptor(ABC, Generic[S]):
                 f"{type(self).__name__} {self.name!r}: ttl_config must be a StateTtlConfig, got {ttl_config!r}"
             )
         self._ttl_config = ttl_config if ttl_config.is_enabled() else None
+
+    def set_queryable(self, queryable_state_name: str) -> None:
+        """Lets the state be queried from outside the job under a name, which must be unique within the job.
+
+        It has an effect on keyed state, if `queryable-state.enable` is set::
+
+            descriptor.set_queryable("counts")
+        """
+        kind = type(self).__name__
+        if not isinstance(queryable_state_name, str) or not queryable_state_name:
+            raise ValueError(
+                f"{kind} {self.name!r}: the queryable name must be a non-empty string, got {queryable_state_name!r}"
+            )
+        if self._queryable_name is not None:
+            raise ValueError(f"{kind} {self.name!r}: the queryable name is already {self._queryable_name!r}")
+        self._queryable_name = queryable_state_name
+
+    def is_queryable(self) -> bool:
+        """Returns whether the state can be queried."""
+        return self._queryable_name is not None
+
+    def get_queryable_state_name(self) -> str | None:
+        """Returns the name under which the state can be queried; None if it cannot."""
+        return self._queryable_name
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.type_info!r})"

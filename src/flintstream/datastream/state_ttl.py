@@ -69,7 +69,7 @@ class _IncrementalCleanupStrategy(_CleanupStrategy):
 
 
 class _RocksdbCompactFilterCleanupStrategy(_CleanupStrategy):
-    """Drops expired entries when RocksDB compacts its files."""
+    """Removes expired entries from RocksDB in the background."""
 
     def __init__(self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None) -> None:
         self._query_time_after_num_entries = query_time_after_num_entries
@@ -80,7 +80,7 @@ class _RocksdbCompactFilterCleanupStrategy(_CleanupStrategy):
         return self._query_time_after_num_entries
 
     def get_periodic_compaction_time(self) -> Duration:
-        """Returns the age at which a file is compacted in any case."""
+        """Returns the time within which all entries are looked at."""
         return self._periodic_compaction_time
 
 
@@ -181,7 +181,17 @@ class _Builder:
     def cleanup_in_rocksdb_compact_filter(
         self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
     ) -> _Builder:
-        """Drops expired entries when RocksDB compacts its files."""
+        """Removes expired entries from RocksDB in rounds: see the guide.
+
+        :param query_time_after_num_entries: after how many entries the clock is read again; at least 1.
+        :param periodic_compaction_time: all entries are looked at within this time; 30 days unless given. A shorter one
+            than a quarter of the time-to-live lets rounds start sooner.
+        """
+        if query_time_after_num_entries < 1:
+            raise ValueError(
+                "cleanup_in_rocksdb_compact_filter: query_time_after_num_entries must be at least 1, got "
+                f"{query_time_after_num_entries!r}"
+            )
         self._strategies[_Strategies.ROCKSDB_COMPACTION_FILTER] = _RocksdbCompactFilterCleanupStrategy(
             query_time_after_num_entries, periodic_compaction_time
         )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from flintstream.common.basic_typeinfo import wrapping
 from flintstream.common.configuration import Configuration
 from flintstream.common.environment_variables import PLAN_FILE, PLAN_ONLY
+from flintstream.common.io import InputFormat
 from flintstream.common.job_client import JobClient
 from flintstream.common.job_execution_result import JobExecutionResult
 from flintstream.common.type_variables import R
@@ -20,8 +23,10 @@ from flintstream.datastream.connectors.base import Source
 from flintstream.datastream.data_stream import DataStream
 from flintstream.datastream.environment_settings import EnvironmentSettings, effective_configuration, running_spark
 from flintstream.datastream.execution_mode import RuntimeExecutionMode
+from flintstream.datastream.ingestion_time import INGESTION_TIME
 from flintstream.datastream.io_functions import ParallelSourceFunction, SourceFunction, declared_type
 from flintstream.datastream.settings import check_watermark_strategy, declared_output_type
+from flintstream.datastream.time_domain import TimeCharacteristic
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.graph.guarantees import guarantees_text
 from flintstream.graph.job_graph import JobGraph, build_job_graph
@@ -38,6 +43,7 @@ from flintstream.graph.transformations import (
     SourceTransformation,
     Transformation,
 )
+from flintstream.runtime.operators.cache import StreamCache
 from flintstream.runtime.operators.source_function import SourceFunctionOperator
 
 if TYPE_CHECKING:
@@ -46,6 +52,8 @@ if TYPE_CHECKING:
     from flintstream.jobmaster.settings import JobSettings
 
 __all__ = ["StreamExecutionEnvironment"]
+
+_log = logging.getLogger(__name__)
 
 
 class StreamExecutionEnvironment(EnvironmentSettings):
@@ -61,6 +69,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def __init__(self, configuration: Configuration | None = None) -> None:
         super().__init__(configuration)
         self._transformations: list[Transformation] = []
+        self._caches: list[StreamCache] = []
+        """Those of all cached streams of this environment."""
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
@@ -100,7 +110,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             except (TypeError, ValueError) as error:
                 raise type(error)(f"from_collection: an element does not fit {declared}: {error}") from error
         source = CollectionSource(values)
-        return self._add_source("Collection Source", source.create_operator(None), source, True, declared, False)
+        operator = source.create_operator(self._strategy(None))
+        return self._add_source("Collection Source", operator, source, True, declared, False)
 
     def from_source(
         self,
@@ -119,7 +130,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             raise TypeError(f"from_source: expected a Source of flintstream.datastream.connectors, got {source!r}")
         check_watermark_strategy("from_source", watermark_strategy)
         declared = declared_output_type("from_source", type_info) or source.produced_type
-        operator = source.create_operator(watermark_strategy)
+        operator = source.create_operator(self._strategy(watermark_strategy))
         operator.emits_declared_type = source.exact and declared == source.produced_type
         return self._add_source(source_name, operator, source, source.bounded, declared, source.parallel)
 
@@ -142,7 +153,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         if type(source_func).run is SourceFunction.run:
             raise TypeError(f"add_source: {type(source_func).__name__} does not define run(self, ctx)")
         declared = declared_output_type("add_source", type_info) or declared_type(source_func)
-        operator = SourceFunctionOperator(source_func)
+        operator = SourceFunctionOperator(source_func, self._strategy(None))
         parallel = isinstance(source_func, ParallelSourceFunction)
         return self._add_source(source_name, operator, source_func, False, declared, parallel)
 
@@ -195,20 +206,26 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         source = FileSource.for_record_stream_format(line_format, file_path).build()
         return self.from_source(source, WatermarkStrategy.no_watermarks(), "Text File Source", Types.STRING())
 
-    def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
-        """Returns a stream of the records of an `AvroInputFormat`; for other files use `from_source` with a
-        `FileSource`.
+    def create_input(self, input_format: InputFormat[R], type_info: TypeInformation | None = None) -> DataStream:
+        """Returns a stream of the records of an `InputFormat` written in Python, or of files by an `AvroInputFormat` or a
+        `FileInputFormat`: `env.create_input(FileInputFormat("/data/in", OrcFormat()))`.
         """
-        from flintstream.datastream.connectors.file_system import FileSource
-        from flintstream.datastream.formats.avro import AvroInputFormat
+        from flintstream.datastream.connectors.input_format import InputFormatSource
 
-        if not isinstance(input_format, AvroInputFormat):
-            raise NotImplementedError(
-                f"create_input({input_format!r}): only AvroInputFormat is supported; use from_source() for other "
-                "formats"
+        if not isinstance(input_format, InputFormat):
+            raise TypeError(
+                f"create_input: expected an InputFormat, got {input_format!r}; a format of files needs their path: "
+                "FileInputFormat(path, format)"
             )
-        source = FileSource.for_bulk_file_format(input_format.format, input_format.path).build()
+        source = input_format.as_source() or InputFormatSource(input_format)
         return self.from_source(source, WatermarkStrategy.no_watermarks(), "Custom Source", type_info)
+
+    def _strategy(self, given: WatermarkStrategy | None) -> WatermarkStrategy | None:
+        """Returns the strategy of a source: the given one or, if it says nothing, that of the time characteristic."""
+        if self.get_stream_time_characteristic() is not TimeCharacteristic.IngestionTime:
+            return given
+        says_nothing = given is None or (given.timestamp_assigner is None and not given.emits_watermarks)
+        return INGESTION_TIME if says_nothing else given
 
     def _add_source(
         self,
@@ -243,8 +260,11 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             chain_different_max_parallelism=(self.is_chaining_of_operators_with_different_max_parallelism_enabled()),
             auto_generate_uids=self._execution_config.has_auto_generated_uids_enabled(),
             buffer_timeout=self.get_buffer_timeout(),
+            fills_caches=self._runtime_mode() is not RuntimeExecutionMode.STREAMING,
         )
         graph = StreamGraphGenerator(self._transformations, config).generate()
+        if config.fills_caches and not graph.is_bounded:
+            graph = StreamGraphGenerator(self._transformations, replace(config, fills_caches=False)).generate()
         if clear_transformations:
             self._transformations.clear()
         return graph
@@ -265,19 +285,31 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Runs the recorded job and waits until it ends; raises the job's failure: `env.execute("my job")`.
 
-        Control-C cancels the job.
+        Control-C cancels the job. A job that fails because records of a cached stream were lost while it ran is run again,
+        and computes them again.
         """
-        client = self.execute_async(job_name)
+        recorded = list(self._transformations)
+        graph = self.generate_stream_graph(True, job_name)
+        client = self._submit(graph)
         try:
             result: JobExecutionResult = client.get_job_execution_result().result()
         except KeyboardInterrupt:
             client.cancel().result()
             raise
+        except Exception as error:
+            caches = [node.source for node in graph.sources if isinstance(node.source, StreamCache)]
+            if all(cache.available() for cache in caches):
+                raise
+            _log.warning("records of a cached stream were lost, so they are computed again: %s", error)
+            self._transformations[:0] = recorded
+            return self.execute(job_name)
         return result
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
         """Starts the recorded job and returns a client at once: `client = env.execute_async("my job")`."""
-        graph = self.generate_stream_graph(True, job_name)
+        return self._submit(self.generate_stream_graph(True, job_name))
+
+    def _submit(self, graph: StreamGraph) -> JobClient:
         batch_mode = self._is_batch(graph)
         settings = self._job_settings(graph.job_name, batch_mode)
         settings.check()
@@ -300,8 +332,12 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             return submit(graph, settings)
 
     def close(self) -> None:
-        """Discards the recorded operators. Running jobs continue, and the Spark session stays for other environments."""
+        """Discards the recorded operators, and the records of cached streams. Running jobs continue, and the Spark session
+        stays for other environments.
+        """
         self._transformations.clear()
+        for cache in self._caches:
+            cache.invalidate()
 
     def _is_batch(self, graph: StreamGraph) -> bool:
         mode = self._runtime_mode()
@@ -311,7 +347,14 @@ class StreamExecutionEnvironment(EnvironmentSettings):
                 f"The runtime mode is BATCH, which requires bounded sources; these are unbounded: {names}. "
                 "Set execution.runtime-mode to STREAMING or AUTOMATIC."
             )
-        return mode is not RuntimeExecutionMode.STREAMING and graph.is_bounded
+        batch_mode = mode is not RuntimeExecutionMode.STREAMING and graph.is_bounded
+        iteration = next((node.name for node in graph.nodes.values() if node.kind == "iteration head"), None)
+        if batch_mode and iteration is not None:
+            raise InvalidProgramException(
+                f"Iterations are not supported in BATCH mode, which the runtime mode {mode.name} means for bounded sources: "
+                f"'{iteration}'. Set execution.runtime-mode to STREAMING, in which the job also ends by itself."
+            )
+        return batch_mode
 
     def _job_settings(self, job_name: str, batch_mode: bool) -> JobSettings:
         from flintstream.jobmaster.settings import JobSettings
@@ -330,6 +373,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             ],
             python_executable=self._python_executable or configured.get_string("python.executable", None),
             cached_files=dict(self._cached_files),
+            executable_files=frozenset(self._executable_files),
         )
 
 

@@ -299,13 +299,22 @@ class _Windows(Generic[T_co, K_co, W_co]):
         reducer: Any,
         mergeable: bool = False,
     ) -> DataStream:
+        spec = self._spec(method, contents, window_function, mergeable)
+        operator = window_operator(spec, self.get_execution_environment()._state_in_memory)
+        stream = self._keyed_stream._transform(type(self._assigner).__name__, operator, declared)
+        names = [type(function).__name__ for function in (reducer, window_function) if function is not None]
+        kind = "Window" if self._with_keys else "AllWindow"
+        described = f"{kind}({self._assigner!r}, {type(spec.trigger).__name__}, {', '.join(names)})"
+        return self._finish(stream.set_description(described))
+
+    def _spec(self, method: str, contents: WindowContents, window_function: Any, mergeable: bool) -> WindowSpec:
         if not isinstance(mergeable, bool):
             raise TypeError(f"{method}: mergeable must be True or False, got {mergeable!r}")
         trigger = self._trigger
         if trigger is None:
             trigger = self._assigner.get_default_trigger(self.get_execution_environment())
             self._check_merging(trigger)
-        spec = WindowSpec(
+        return WindowSpec(
             self._assigner,
             trigger,
             contents,
@@ -315,12 +324,6 @@ class _Windows(Generic[T_co, K_co, W_co]):
             None if self._late_tag is None else self._late_tag.tag_id,
             mergeable,
         )
-        operator = window_operator(spec, self.get_execution_environment()._state_in_memory)
-        stream = self._keyed_stream._transform(type(self._assigner).__name__, operator, declared)
-        names = [type(function).__name__ for function in (reducer, window_function) if function is not None]
-        kind = "Window" if self._with_keys else "AllWindow"
-        described = f"{kind}({self._assigner!r}, {type(trigger).__name__}, {', '.join(names)})"
-        return self._finish(stream.set_description(described))
 
     def _check_merging(self, trigger: Trigger[Any, Any]) -> None:
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():

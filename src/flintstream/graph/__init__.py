@@ -24,6 +24,7 @@ from flintstream.graph.stream_graph import (
 )
 from flintstream.graph.transformations import (
     ChainingStrategy,
+    FeedbackTransformation,
     InvalidProgramException,
     OneInputTransformation,
     PartitionTransformation,
@@ -41,6 +42,7 @@ __all__ = [
     "ChainingStrategy",
     "CustomPartitioner",
     "ExecutionGraph",
+    "FeedbackTransformation",
     "ForwardPartitioner",
     "GlobalPartitioner",
     "InvalidProgramException",

@@ -66,6 +66,12 @@ class JobGraph:
         """Returns the vertex of an operator."""
         return next(vertex for vertex in self.vertices if node_id in vertex.node_ids)
 
+    def feeds_back_to(self, vertex: JobVertex) -> tuple[int, ...]:
+        """Returns the heads of the iterations whose tails are in a vertex."""
+        tails = [node for node in map(self.nodes.__getitem__, vertex.node_ids) if node.kind == "iteration tail"]
+        heads = {node.iteration: node.id for node in self.nodes.values() if node.kind == "iteration head"}
+        return tuple(sorted({self.vertex_of(heads[node.iteration]).id for node in tails}))
+
 
 def is_chainable(edge: StreamEdge, graph: StreamGraph) -> bool:
     """Returns whether the two operators of an edge run in one task."""

@@ -22,7 +22,13 @@ AnyGraph = StreamGraph | JobGraph | ExecutionGraph
 
 # The names of the operators that PyFlink adds around keys.
 _KEYS, _VALUES = "_stream_key_by_map_operator", "_keyed_stream_values_operator"
-_PACTS = {"source": "Data Source", "operator": "Operator", "sink": "Data Sink"}
+_PACTS = {
+    "source": "Data Source",
+    "operator": "Operator",
+    "sink": "Data Sink",
+    "iteration head": "Data Source",
+    "iteration tail": "Data Sink",
+}
 
 
 def to_json(graph: AnyGraph) -> str:
@@ -46,6 +52,8 @@ def to_dot(graph: AnyGraph) -> str:
         label = "\n".join(part for part in (box.name, f"parallelism {box.parallelism}", box.place) if part)
         lines.append(f"  n{box.id} [label={_quoted(label)}];")
     lines += [f"  n{arrow.source} -> n{arrow.target} [label={_quoted(arrow.label)}];" for arrow in drawing.arrows]
+    for box in drawing.boxes:
+        lines += [f"  n{box.id} -> n{head} [label=feedback, style=dashed, constraint=false];" for head in box.feedback]
     lines += [f"  {{ rank=same; {' '.join(f'n{id};' for id in rank)} }}" for rank in drawing.ranks]
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -120,7 +128,8 @@ def _vertex_json(graph: JobGraph, vertex: JobVertex) -> dict[str, Any]:
             | ({} if edge.side_tag is None else {"side_output": edge.side_tag})
             for num, edge in enumerate(edges)
         ]
-    return result
+    heads = graph.feeds_back_to(vertex)
+    return result | ({"feedback_to": list(heads)} if heads else {})
 
 
 def _execution_graph_json(graph: ExecutionGraph) -> dict[str, Any]:
@@ -149,6 +158,8 @@ class _Box:
     name: str
     parallelism: int
     place: str = ""
+    feedback: tuple[int, ...] = ()
+    """The heads of the iterations to which it feeds back."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +188,16 @@ def _draw(graph: AnyGraph) -> _Drawing:
 
 def _draw_stream_graph(graph: StreamGraph) -> _Drawing:
     title = f"Stream graph of '{graph.job_name}': {_count(len(graph.nodes), 'operator')}"
-    boxes = [_Box(node.id, node.name, node.parallelism) for node in graph.nodes.values()]
+    heads = {node.iteration: node.id for node in graph.nodes.values() if node.kind == "iteration head"}
+    boxes = [
+        _Box(
+            node.id,
+            node.name,
+            node.parallelism,
+            feedback=(heads[node.iteration],) if node.kind == "iteration tail" else (),
+        )
+        for node in graph.nodes.values()
+    ]
     arrows = [
         _Arrow(
             edge.source_id,
@@ -192,7 +212,10 @@ def _draw_stream_graph(graph: StreamGraph) -> _Drawing:
 def _draw_job_graph(graph: JobGraph) -> _Drawing:
     subtasks = sum(vertex.parallelism for vertex in graph.vertices)
     title = f"Job graph of '{graph.name}': {_vertices(len(graph.vertices))}, {_count(subtasks, 'subtask')}"
-    boxes = [_Box(vertex.id, vertex.name, vertex.parallelism) for vertex in graph.vertices]
+    boxes = [
+        _Box(vertex.id, vertex.name, vertex.parallelism, feedback=graph.feeds_back_to(vertex))
+        for vertex in graph.vertices
+    ]
     return _Drawing(title, boxes, [_job_arrow(graph, edge) for edge in graph.edges], [], [])
 
 
@@ -210,6 +233,7 @@ def _draw_execution_graph(graph: ExecutionGraph) -> _Drawing:
             vertex.parallelism,
             f"level {graph.level(vertex.id)}, "
             + _slots(graph.slot(vertex.id, 0), graph.slot(vertex.id, vertex.parallelism - 1)),
+            job.feeds_back_to(vertex),
         )
         for vertex in job.vertices
     ]
@@ -260,7 +284,8 @@ def _tree(drawing: _Drawing) -> list[str]:
 
 def _line(box: _Box) -> str:
     place = f", {box.place}" if box.place else ""
-    return f"[{box.id}] {box.name} (parallelism {box.parallelism}{place})"
+    feedback = "".join(f" ↺ feedback to [{head}]" for head in box.feedback)
+    return f"[{box.id}] {box.name} (parallelism {box.parallelism}{place}){feedback}"
 
 
 def _slots(first: int, last: int) -> str:

@@ -14,7 +14,9 @@ from flintstream.common.keys import default_max_parallelism
 from flintstream.graph.operator_ids import assign_operator_ids
 from flintstream.graph.partitioners import ForwardPartitioner, RebalancePartitioner, StreamPartitioner
 from flintstream.graph.transformations import (
+    CacheTransformation,
     ChainingStrategy,
+    FeedbackTransformation,
     InvalidProgramException,
     PartitionTransformation,
     PhysicalTransformation,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 DEFAULT_SLOT_SHARING_GROUP = "default"
 DEFAULT_JOB_NAME = "Flintstream Streaming Job"
 
-NodeKind = Literal["source", "operator", "sink"]
+NodeKind = Literal["source", "operator", "sink", "iteration head", "iteration tail"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class StreamGraphConfig:
     """`pipeline.auto-generate-uids`; if false, each operator must have a uid."""
     buffer_timeout: int | None = None
     """`execution.buffer-timeout.interval` in milliseconds, for operators that set none."""
+    fills_caches: bool = False
+    """Whether cached streams are written into their caches, as in batch mode; caches that are filled are always read."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,10 @@ class StreamNode:
     """32 hexadecimal digits, by which the operator's state is stored."""
     side_output_types: dict[str, TypeInformation | None] = field(default_factory=dict)
     """The declared type of each side output that is consumed."""
+    iteration: int | None = None
+    """Of a head or a tail: the iteration that both belong to."""
+    max_wait_seconds: float = 0.0
+    """Of a head: how long it waits for feedback; 0 for as long as there may be some."""
     in_edges: list[StreamEdge] = field(default_factory=list)
     out_edges: list[StreamEdge] = field(default_factory=list)
 
@@ -151,6 +159,8 @@ class StreamGraphGenerator:
         self._config = config or StreamGraphConfig()
         self._graph = StreamGraph(self._config)
         self._outputs: dict[int, list[_Output]] = {}
+        self._cached: dict[int, Transformation] = {}
+        """The cached streams that are read from their caches, by id: their sources."""
 
     def generate(self) -> StreamGraph:
         """Returns the graph; raises an `InvalidProgramException` if the program is invalid."""
@@ -160,25 +170,72 @@ class StreamGraphGenerator:
                 "Add at least one transformation or sink before calling execute()."
             )
         self._graph = StreamGraph(self._config)
-        for transformation in _reachable(self._transformations):
+        reachable = self._reachable()
+        for transformation in reachable:
             self._outputs[transformation.id] = self._translate(transformation)
+        for transformation in reachable:
+            if isinstance(transformation, FeedbackTransformation):
+                self._add_tails(transformation)
         assign_operator_ids(self._graph)
+        self._check_queryable_names()
         return self._graph
+
+    def _reachable(self) -> list[Transformation]:
+        """Returns the transformations and all their inputs, each once, inputs first."""
+        found: dict[int, Transformation] = {}
+        pending = list(self._transformations)
+        while pending:
+            transformation = pending.pop()
+            if transformation.id in found:
+                continue
+            found[transformation.id] = transformation
+            if isinstance(transformation, CacheTransformation):
+                if transformation.cache.available():
+                    self._cached[transformation.id] = transformation.reader()
+                elif self._config.fills_caches:
+                    pending.append(transformation.writer())
+            if isinstance(transformation, FeedbackTransformation):
+                pending.extend(transformation.feedback)
+            pending.extend(self._inputs(transformation))
+        return [found[id] for id in sorted(found)]
+
+    def _inputs(self, transformation: Transformation) -> tuple[Transformation, ...]:
+        cached = self._cached.get(transformation.id)
+        return transformation.inputs if cached is None else (cached,)
+
+    def _check_queryable_names(self) -> None:
+        """Refuses two operators with queryable states of one name, as far as the graph knows them."""
+        known: dict[str, StreamNode] = {}
+        for node in self._graph.nodes.values():
+            name = getattr(node.operator, "queryable_name", None)
+            if name is None:
+                continue
+            if name in known:
+                raise InvalidProgramException(
+                    f"Operators '{known[name].name}' and '{node.name}' both have a queryable state {name!r}: "
+                    "give each a name of its own."
+                )
+            known[name] = node
 
     def _translate(self, transformation: Transformation) -> list[_Output]:
         if isinstance(transformation, UnionTransformation):
             united = zip(transformation.inputs, transformation.values_ids, strict=True)
             return [replace(o, values_id=o.values_id or id) for input, id in united for o in self._outputs[input.id]]
-        inputs = [output for input in transformation.inputs for output in self._outputs[input.id]]
+        inputs = [output for input in self._inputs(transformation) for output in self._outputs[input.id]]
         if isinstance(transformation, PhysicalTransformation):
             self._add_node(transformation)
             return [_Output(transformation.id)]
         if isinstance(transformation, PartitionTransformation):
             return [_Output(o.node_id, transformation, o.side_tag) for o in inputs]
+        if isinstance(transformation, CacheTransformation):
+            return inputs
         if isinstance(transformation, SideOutputTransformation):
             for output in inputs:
                 self._declare_side_output(self._graph.nodes[output.node_id], transformation)
             return [replace(output, side_tag=transformation.tag_id) for output in inputs]
+        if isinstance(transformation, FeedbackTransformation):
+            self._add_head(transformation, inputs)
+            return [_Output(transformation.id), *(inputs if transformation.with_input else ())]
         raise TypeError(f"Unknown kind of transformation: {transformation!r}")
 
     def _declare_side_output(self, node: StreamNode, side: SideOutputTransformation) -> None:
@@ -221,7 +278,68 @@ class StreamGraphGenerator:
             for output in outputs:
                 self._add_edge(output, node, input_index)
 
-    def _max_parallelism(self, t: PhysicalTransformation, name: str, parallelism: int) -> int:
+    # --- iterations ---
+
+    def _add_head(self, t: FeedbackTransformation, inputs: list[_Output]) -> None:
+        """Adds the head of an iteration, with the parallelism of its input; its operator follows with the tails."""
+        sources = [self._graph.nodes[output.node_id] for output in inputs]
+        parallelism = t.parallelism or sources[0].parallelism
+        group = t.slot_sharing_group or _inherited_group(sources)
+        self._graph.nodes[t.id] = self._iteration_node(t, "iteration head", t.id, parallelism, group)
+
+    def _add_tails(self, t: FeedbackTransformation) -> None:
+        """Adds a tail for each stream that is fed back, in the slots of the head."""
+        head = self._graph.nodes[t.id]
+        outputs = [output for feedback in t.feedback for output in self._outputs[feedback.id]]
+        if not outputs:
+            raise InvalidProgramException(
+                f"Iteration '{head.name}' has no feedback. Call close_with() on the stream that iterate() or "
+                "with_feedback_type() has returned."
+            )
+        sources = [self._graph.nodes[output.node_id] for output in outputs]
+        head.slot_sharing_group = t.slot_sharing_group or _inherited_group(sources)
+        partitioners = []
+        for number, (output, source) in enumerate(zip(outputs, sources)):
+            if source.parallelism != head.parallelism:
+                raise InvalidProgramException(
+                    f"The parallelism of a feedback stream must be that of its iteration: '{source.name}' has parallelism "
+                    f"{source.parallelism}, '{head.name}' has {head.parallelism}, as the input of iterate() unless set. "
+                    "Call set_parallelism() on the feedback's operator, or on the stream that iterate() has returned."
+                )
+            tail = self._iteration_node(
+                t, "iteration tail", t.tail_id(number), head.parallelism, head.slot_sharing_group, number
+            )
+            self._graph.nodes[tail.id] = tail
+            self._add_edge(output, tail, 0)
+            partitioners.append(tail.in_edges[0].partitioner)
+        head.operator = t.head(t.id, partitioners)
+
+    def _iteration_node(
+        self, t: FeedbackTransformation, kind: NodeKind, id: int, parallelism: int, group: str, number: int = 0
+    ) -> StreamNode:
+        is_head = kind == "iteration head"
+        given = t.uid or t.uid_hash
+        name = f"Iteration{'Source' if is_head else 'Sink'}-{t.id if t.name == 'Feedback' else t.name}"
+        return StreamNode(
+            id=id,
+            kind=kind,
+            name=name,
+            operator=None if is_head else t.tail(t.id, number),
+            parallelism=parallelism,
+            max_parallelism=self._max_parallelism(t, name, parallelism),
+            slot_sharing_group=group,
+            chaining=ChainingStrategy.NEVER if is_head else ChainingStrategy.ALWAYS,
+            uid=t.uid if is_head or given is None else f"{given}-feedback-{number}",
+            uid_hash=t.uid_hash if is_head else None,
+            description=t.description or name,
+            output_type=t.output_type if is_head else None,
+            buffer_timeout=self._config.buffer_timeout,
+            max_parallelism_set=bool(t.max_parallelism or self._config.max_parallelism),
+            max_wait_seconds=t.max_wait_seconds,
+            iteration=t.id,
+        )
+
+    def _max_parallelism(self, t: Transformation, name: str, parallelism: int) -> int:
         max_parallelism = t.max_parallelism or self._config.max_parallelism or default_max_parallelism(parallelism)
         if parallelism > max_parallelism:
             raise InvalidProgramException(
@@ -256,18 +374,6 @@ class StreamGraphGenerator:
         self._graph.edges.append(edge)
         source.out_edges.append(edge)
         target.in_edges.append(edge)
-
-
-def _reachable(transformations: Iterable[Transformation]) -> list[Transformation]:
-    """Returns the transformations and all their inputs, each once, inputs first."""
-    found: dict[int, Transformation] = {}
-    pending = list(transformations)
-    while pending:
-        transformation = pending.pop()
-        if transformation.id not in found:
-            found[transformation.id] = transformation
-            pending.extend(transformation.inputs)
-    return [found[id] for id in sorted(found)]
 
 
 def _kind(t: PhysicalTransformation) -> NodeKind:

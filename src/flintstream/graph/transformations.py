@@ -7,9 +7,9 @@ the stream graph.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flintstream.graph.partitioners import StreamPartitioner
 
@@ -41,7 +41,7 @@ class Transformation:
     """A step of the program. Settings that are None are inherited from the environment or from the inputs.
 
     Ids increase with creation and inputs are fixed at creation, so an input's id is always smaller: sorting by id is a
-    topological order, and cycles are impossible.
+    topological order, and cycles are impossible. What is fed back to an iteration is not among its inputs.
     """
 
     def __init__(
@@ -198,3 +198,81 @@ class SideOutputTransformation(Transformation):
     def __init__(self, input: Transformation, tag_id: str, output_type: TypeInformation | None = None) -> None:
         super().__init__("SideOutput", (input,), output_type)
         self.tag_id = tag_id
+
+
+class Cache(Protocol):
+    """What the graph needs to know of a cache."""
+
+    def available(self) -> bool:
+        """Returns whether it has the records of the stream."""
+
+    @property
+    def parallelism(self) -> int | None:
+        """Returns the number of subtasks that produced them."""
+
+
+class CacheTransformation(Transformation):
+    """Virtual: the input, whose records are written into a cache, or the cache if it has them."""
+
+    def __init__(self, input: Transformation, cache: Cache, writing: Any, reading: Any) -> None:
+        producer = input.inputs[0] if isinstance(input, SideOutputTransformation) else input
+        if not isinstance(producer, PhysicalTransformation):
+            raise InvalidProgramException(
+                "cache() applies to the output of an operator or to a side output: call it before the union or the "
+                "partitioning"
+            )
+        self.cache = cache
+        self._producer = producer
+        self._writer = OneInputTransformation(input, "CacheWrite", writing)
+        self._reader = SourceTransformation("CacheRead", reading, cache, True, input.output_type)
+        for each in (self._writer, self._reader):
+            each.uid = f"cache {each.id}"  # Never restored by it; programs may require that all operators have one.
+        super().__init__("Cache", (input,), input.output_type)
+
+    def reader(self) -> Transformation:
+        """Returns the source that reads the cache, with the parallelism of the operator that filled it."""
+        self._reader.parallelism = self.cache.parallelism
+        return self._reader
+
+    def writer(self) -> Transformation:
+        """Returns the operator that fills the cache, with the parallelism of the one whose output it is."""
+        self._writer.parallelism = self._producer.parallelism
+        return self._writer
+
+
+class FeedbackTransformation(Transformation):
+    """Virtual: the start of an iteration. Its records are those of its input, and what its feedback streams give back.
+
+    The graph stays free of cycles: a head, which has no input, emits what was fed back, and each feedback stream leads to a
+    tail. Operators are opaque here: `head` creates that of the head from the partitioners of the feedback streams, `tail`
+    that of a tail from its number.
+    """
+
+    def __init__(
+        self,
+        input: Transformation,
+        max_wait_seconds: float,
+        head: Callable[[int, list[StreamPartitioner]], Any],
+        tail: Callable[[int, int], Any],
+        output_type: TypeInformation | None,
+        with_input: bool = True,
+    ) -> None:
+        super().__init__("Feedback", (input,), output_type)
+        self.max_wait_seconds = max_wait_seconds
+        self.head = head
+        self.tail = tail
+        self.with_input = with_input
+        """Whether the records of the input are part of this stream, instead of a second one (connected iterations)."""
+        self.feedback: list[Transformation] = []
+        """The streams that are fed back."""
+        self._tail_ids: list[int] = []
+
+    def add_feedback(self, feedback: Transformation) -> None:
+        """Adds a stream that is fed back."""
+        self.feedback.append(feedback)
+
+    def tail_id(self, number: int) -> int:
+        """Returns the id of a tail, always the same one."""
+        while number >= len(self._tail_ids):
+            self._tail_ids.append(next(_ids))
+        return self._tail_ids[number]

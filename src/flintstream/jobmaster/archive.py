@@ -23,6 +23,7 @@ from flintstream.common.environment_variables import ARCHIVE_DIRECTORY
 from flintstream.jobmaster.details import JobDetails, to_json
 from flintstream.jobmaster.registry_files import RegistryError, check_private, registry_directories
 from flintstream.jobmaster.reporting import collect_details
+from flintstream.runtime.faults import Fault
 from flintstream.runtime.permissions import Permissions
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ ARCHIVE_SECONDS = 3.0
 """How long the end of a job may wait for its archive."""
 COLLECT_SECONDS = 0.5
 """How long the end of a driver by a signal may wait for the details of its jobs."""
+SIGNAL_SECONDS = 0.5
+"""How long a job whose slot or Spark is lost may wait for a signal that ends its driver too."""
+END_SECONDS = 10.0
+"""How long a driver may take to end by a signal; after that its jobs go on to fail."""
 ENDED_BY_SIGNAL = "the driver was ended by a signal"
 """The phase of a job whose driver was ended by a signal; its status is the last one."""
 SERVER_FILES = "server-*.json"
@@ -40,6 +45,15 @@ _log = logging.getLogger(__name__)
 
 _ending = threading.Event()
 """Whether a signal ends this driver: jobs whose slots it kills have not failed by themselves."""
+
+
+def wait_if_ended(fault: Fault) -> None:
+    """Called before a job fails because a slot or Spark is lost: if whoever stops the driver has sent its signal to all
+    processes of the job, that is the end of the driver and no failure of the job. Waits a moment for the signal, and if it
+    comes, for the end.
+    """
+    if fault.operator is None and archive_directories() and _ending.wait(SIGNAL_SECONDS):
+        time.sleep(END_SECONDS)
 
 
 def archive(master: JobMaster) -> None:

@@ -1,4 +1,6 @@
-"""CheckpointDriver: takes the checkpoints and savepoints of an attempt between its epochs."""
+"""CheckpointDriver: takes the checkpoints and savepoints of an attempt: between its epochs, or at the barriers of a
+pipelined job.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,10 @@ from flintstream.jobmaster.job_context import JobContext
 from flintstream.jobmaster.slot_calls import CallFailed, SlotCalls
 from flintstream.jobmaster.sources import SourceCoordinator
 from flintstream.jobmaster.spark_writers import SparkWriters
-from flintstream.runtime.checkpoint.coordinator import Outcome, Pending
+from flintstream.runtime.checkpoint.coordinator import SOURCES, Outcome, Pending
 from flintstream.runtime.checkpoint.lease import LeaseLostError
 from flintstream.runtime.checkpoint.uploads import SnapshotFailed
+from flintstream.runtime.faults import Fault
 from flintstream.runtime.slot.messages import CheckpointAborted, CheckpointComplete, TakeSnapshot
 
 
@@ -51,7 +54,7 @@ class CheckpointDriver:
 
     def next_due(self) -> float | None:
         """Returns when there is something to do, by the monotonic clock."""
-        return self._coordinator.next_due(self._epochs.number)
+        return self._coordinator.next_due(self._epochs.advanced_to)
 
     def tend(self) -> None:
         """Notifies slots of outcomes, and starts checkpoints that are due."""
@@ -62,7 +65,7 @@ class CheckpointDriver:
             self._take_checkpoint(request)
         elif request is not None:
             self._take_savepoint(request)
-        elif self._coordinator.is_due(self._epochs.number):
+        elif self._coordinator.is_due(self._epochs.advanced_to):
             self._begin()
 
     def take_last(self) -> None:
@@ -87,22 +90,35 @@ class CheckpointDriver:
 
     # --- checkpoints ---
 
-    def _begin(self, savepoint_directory: str | None = None, stored: bool = True) -> Pending:
-        positions = {operator_id: source.position() for operator_id, source in self._sources.items()}
-        pending = self._coordinator.begin(
-            self._epochs.number,
-            self._job.graph.slots_count,
-            {operator_id: dumps(position) for operator_id, position in positions.items() if position is not None},
-            savepoint_directory,
-            stored,
-        )
+    def _begin(self, savepoint_directory: str | None = None, stored: bool = True, halts: bool = False) -> Pending:
+        """Lets the slots take their snapshots, and stores the positions of sources with them. With `halts`, a pipelined job
+        processes nothing behind it until the next epoch.
+        """
+        pending = self._coordinator.begin(self._epochs.number, self._job.graph.slots_count, savepoint_directory, stored)
         is_savepoint = savepoint_directory is not None
-        try:
-            self._slots.call_all(TakeSnapshot(pending.checkpoint_id, pending.timestamp, pending.target, is_savepoint))
-        except CallFailed as error:
+        wanted = TakeSnapshot(pending.checkpoint_id, pending.timestamp, pending.target, is_savepoint)
+        fault = self._pass_barrier(wanted, halts) if self._epochs.standing else self._take_snapshots(wanted)
+        if fault is None:
+            self._coordinator.supply_sources(pending, self._positions())
+        else:
             # The state of a slot could not be taken: the checkpoint fails, but not yet the job.
-            self._coordinator.decline(SnapshotFailed(-1, pending.checkpoint_id, error.fault))
+            self._coordinator.decline(SnapshotFailed(SOURCES, pending.checkpoint_id, fault))
         return pending
+
+    def _take_snapshots(self, wanted: TakeSnapshot) -> Fault | None:
+        try:
+            self._slots.call_all(wanted)
+        except CallFailed as error:
+            return error.fault
+        return None
+
+    def _pass_barrier(self, wanted: TakeSnapshot, halts: bool) -> Fault | None:
+        faults = [report.snapshot_fault for report in self._epochs.pass_barrier(wanted, halts)]
+        return next((fault for fault in faults if fault is not None), None)
+
+    def _positions(self) -> dict[str, bytes]:
+        positions = {operator_id: source.position() for operator_id, source in self._sources.items()}
+        return {operator_id: dumps(position) for operator_id, position in positions.items() if position is not None}
 
     def _take_checkpoint(self, request: CheckpointRequest) -> None:
         """Takes a checkpoint that somebody waits for, once no more than allowed are in progress."""
@@ -157,7 +173,7 @@ class CheckpointDriver:
         if request.drain:
             self._epochs.drain()
         request.begun.set()
-        pending = self._begin(request.directory)
+        pending = self._begin(request.directory, halts=request.stop)
         if not request.stop:
             pending.result.add_done_callback(lambda done: _copy(done, request))
             return

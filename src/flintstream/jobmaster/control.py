@@ -101,6 +101,7 @@ class JobControl:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._data_ready = False
+        self._hurried = False
         self._woken = False
         self._cancelled = False
         self._fault: Fault | None = None
@@ -112,6 +113,12 @@ class JobControl:
         """Signals that a source has records."""
         with self._changed:
             self._data_ready = True
+            self._changed.notify_all()
+
+    def hurry(self) -> None:
+        """Signals that the epoch of a pipelined job need not last longer: its sources have ended."""
+        with self._changed:
+            self._data_ready = self._hurried = True
             self._changed.notify_all()
 
     def wake(self) -> None:
@@ -159,12 +166,17 @@ class JobControl:
         """Clears the failure of the previous attempt."""
         with self._changed:
             self._fault = None
-            self._data_ready = False
+            self._data_ready = self._hurried = False
 
     def begin_epoch(self) -> None:
-        """Starts an epoch, which will process the data that is ready now."""
+        """Starts an epoch, which will process the data that is ready now; or the barrier that ends a pipelined one."""
         with self._changed:
-            self._data_ready = False
+            self._data_ready = self._hurried = False
+
+    @property
+    def has_data(self) -> bool:
+        """Returns whether something has happened since the last `begin_epoch`."""
+        return self._data_ready
 
     def put_back(self, request: Request) -> None:
         """Puts the next request back, which cannot be served before the job's thread is woken again."""
@@ -202,6 +214,8 @@ class JobControl:
                 if self._woken:
                     self._woken = False
                     return False
+                if self._hurried:
+                    return True
                 now = time.monotonic()
                 epoch_due = 0.0 if self._data_ready else epoch_due
                 waits = [other_due - now] if other_due is not None else []

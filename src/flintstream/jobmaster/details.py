@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from flintstream.common.job_status import ENDED
+
 __all__ = [
     "CheckpointDetails",
     "CheckpointsDetails",
@@ -17,6 +19,7 @@ __all__ = [
     "ExceptionDetails",
     "GuaranteeDetails",
     "JobDetails",
+    "LatencyDetails",
     "OperatorDetails",
     "SlotDetails",
     "SubtaskCheckpoint",
@@ -48,6 +51,32 @@ class UserMetric:
 
 
 @dataclass(frozen=True)
+class LatencyDetails:
+    """The latency from a source to an operator of a subtask, as its latency markers tell."""
+
+    operator_id: str
+    subtask: int
+    """The subtask of the operator."""
+    source_id: str | None
+    """The operator id of the source; None if sources are not told apart."""
+    source_subtask: int | None
+    """None if the subtasks of a source are not told apart."""
+    statistics: dict[str, float]
+    """`count`, and of the last markers `min`, `max`, `mean`, `stddev`, `median`, `p75` … `p999`, in milliseconds."""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Returns Flink's names for source and operator, with their values, in the order of its scopes."""
+        found = {
+            "source_id": self.source_id,
+            "source_subtask_index": self.source_subtask,
+            "operator_id": self.operator_id,
+            "operator_subtask_index": self.subtask,
+        }
+        return {name: str(value) for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True)
 class SubtaskDetails:
     """A subtask of a vertex in the current attempt of the job."""
 
@@ -66,6 +95,8 @@ class SubtaskDetails:
     operator_metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By operator id, and Flink's names at the scope of an operator."""
     user_metrics: list[UserMetric] = field(default_factory=list)
+    latencies: list[LatencyDetails] = field(default_factory=list)
+    """The latencies of its operators; empty if latency is not tracked."""
     accumulators: dict[str, Any] = field(default_factory=dict)
     """Name to `{"type": ..., "value": ...}`, both texts."""
 
@@ -103,6 +134,8 @@ class VertexDetails:
     operators: list[OperatorDetails]
     inputs: list[EdgeDetails]
     subtasks: list[SubtaskDetails]
+    feeds_back_to: list[str] = field(default_factory=list)
+    """The heads of the iterations whose feedback it receives; edges themselves make no cycles."""
 
     def most(self, metric: str) -> float:
         """Returns the greatest value of a metric among the subtasks; 0 where none has it."""
@@ -276,7 +309,7 @@ class JobDetails:
     @property
     def ended(self) -> bool:
         """Returns whether the job has ended for good."""
-        return self.status in ("FINISHED", "FAILED", "CANCELED")
+        return self.status in ENDED
 
 
 def to_json(details: Any) -> dict[str, Any]:

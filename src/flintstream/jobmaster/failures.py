@@ -43,9 +43,11 @@ class FailureHistory:
         return list(self._failures.copy())
 
     def vertex_of(self, fault: Fault) -> int | None:
-        """Returns the vertex of the operator at fault; None if there is none, or several operators have its name."""
-        if fault.operator is None:
-            return None
+        """Returns the vertex of the operator at fault: the one that its slot names, or else the only one with an operator of
+        its name; None if there is none.
+        """
+        if fault.operator is None or fault.vertex is not None:
+            return fault.vertex
         job = self._graph.job_graph
         named = [
             vertex.id

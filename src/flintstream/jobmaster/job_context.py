@@ -9,6 +9,7 @@ from flintstream.jobmaster.control import JobControl
 from flintstream.jobmaster.deliveries import Deliveries
 from flintstream.jobmaster.executions import Executions
 from flintstream.jobmaster.progress import Progress
+from flintstream.jobmaster.queryable_states import QueryableStates
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.source_factory import SourceFactory
 from flintstream.jobmaster.statistics import JobStatistics
@@ -31,6 +32,7 @@ class JobContext:
     source_factory: SourceFactory
     executions: Executions
     statistics: JobStatistics
+    queryable: QueryableStates
 
     def check_lease(self) -> None:
         """Verifies, right before a commit, that this driver still owns the job."""

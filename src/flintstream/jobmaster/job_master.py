@@ -14,7 +14,7 @@ from flintstream.common.job_execution_result import JobExecutionResult
 from flintstream.common.job_id import JobID
 from flintstream.common.job_status import JobStatus
 from flintstream.graph.execution_graph import ExecutionGraph
-from flintstream.jobmaster.archive import archive
+from flintstream.jobmaster.archive import archive, wait_if_ended
 from flintstream.jobmaster.attempt import JobAttempt
 from flintstream.jobmaster.cleanup import clean_up
 from flintstream.jobmaster.control import (
@@ -36,10 +36,12 @@ from flintstream.jobmaster.flame_graphs import FlameGraphs
 from flintstream.jobmaster.job_context import JobContext
 from flintstream.jobmaster.notes import note_end
 from flintstream.jobmaster.progress import Progress
+from flintstream.jobmaster.queryable_states import QueryableStates
 from flintstream.jobmaster.reporting import collect_details
 from flintstream.jobmaster.results import Collector
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.source_factory import SourceFactory
+from flintstream.jobmaster.state_listener import StateListener
 from flintstream.jobmaster.statistics import JobStatistics
 from flintstream.metrics.reporters import Reporters, reporter_settings
 from flintstream.runtime.checkpoint.coordinator import CheckpointCoordinator, CheckpointFailedError, OperatorInfo
@@ -59,12 +61,12 @@ from flintstream.spark.session import get_or_create_session, loss_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from flintstream.jobmaster.query_connections import QueryConnections
     from flintstream.spark.slots import SlotPool
 
 END_SECONDS = 120.0
 """How long a cancelled job may take to end, beyond the time for user code to close, before it is abandoned."""
 _log = logging.getLogger(__name__)
-_ENDED = (JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED)
 
 
 class JobMaster:
@@ -99,6 +101,11 @@ class JobMaster:
         self._source_factory = SourceFactory(self._source_directory(), settings.checkpoints.enabled)
         deployment = JobDeployment.of(graph)
         self.statistics = JobStatistics(graph, deployment, self._state_size)
+        self.queryable = QueryableStates(
+            graph, str(self.job_id), settings.queryable_state.enabled, lambda: self.status, self._query_connections
+        )
+        self.state_listener: StateListener | None = None
+        """Where clients query state, if that is enabled and the job has started."""
         self.context = JobContext(
             str(self.job_id),
             graph,
@@ -111,6 +118,7 @@ class JobMaster:
             self._source_factory,
             Executions(graph),
             self.statistics,
+            self.queryable,
         )
         self.failures = FailureHistory(graph, settings.failures_remembered)
         self.flame_graphs = FlameGraphs(graph, self._pool, settings.flame_graph_seconds)
@@ -130,17 +138,20 @@ class JobMaster:
         self.reporters = Reporters(
             reporter_settings(settings.configuration), settings.job_name, lambda: collect_details(self)
         )
+        self._source_factory.hold(graph.job_graph)
 
     # --- for the client ---
 
     def start(self) -> None:
         """Starts the job's thread."""
+        if self.settings.queryable_state.enabled:
+            self.state_listener = StateListener(self.settings.queryable_state, self.queryable)
         self.reporters.start()
         self._thread.start()
 
     def cancel(self) -> None:
         """Cancels the job."""
-        if self.status in (*_ENDED, JobStatus.CANCELLING):
+        if self.status.is_globally_terminal_state() or self.status is JobStatus.CANCELLING:
             return
         self._control.cancel()
         if (grace := self.settings.slot_timeouts.cancellation) is not None:
@@ -174,7 +185,7 @@ class JobMaster:
 
     def _ask_for(self, request: Request) -> None:
         self._control.request(request)
-        if self.status in _ENDED:
+        if self.status.is_globally_terminal_state():
             self._control.refuse_requests(self._end())
         timer = _later(self.settings.checkpoints.timeout, self.expire, request)
         request.result.add_done_callback(lambda done: timer.cancel())
@@ -235,6 +246,7 @@ class JobMaster:
             lambda: self.checkpoints.close(self._keeps_checkpoints(last), last.name),
             lambda: self.progress.end(last),
             self.reporters.close,
+            self._stop_listening,
         ]
         clean_up(
             steps,
@@ -276,6 +288,7 @@ class JobMaster:
         if self.attempt is not None:
             self.attempt.pool.close()
         self.reporters.close()
+        self._stop_listening()
         self._conclude(JobStatus.CANCELED, JobCancelledError(self.settings.job_name, str(self.job_id)))
 
     def _run_attempts(self) -> tuple[JobStatus, JobExecutionResult | BaseException]:
@@ -295,10 +308,13 @@ class JobMaster:
                 if isinstance(error, StopUndecided):
                     self._undecided = error.stopped
                 self._release(JobStatus.FAILING)
-                fault = self._loss_of_spark() or fault
+                lost = self._loss_of_spark()
+                fault = lost or fault
                 self.failures.add(fault, self.restarts, self._host_of(fault))
                 delay = None if fault.permanent else strategy.delay()
                 if delay is None:
+                    if lost is not None or fault.slot is not None:
+                        wait_if_ended(fault)
                     return JobStatus.FAILED, self._failure(fault)
             self._set_status(JobStatus.RESTARTING)
             self.restarts += 1
@@ -312,12 +328,13 @@ class JobMaster:
     def _run_attempt(self) -> None:
         self._control.begin_attempt()
         if self._spark_is_lost:
-            self._spark = get_or_create_session(self.settings.configuration)
+            self._spark = get_or_create_session(self.settings.configuration, self._graph.slots_count)
             self._spark_is_lost = False
         self.context.executions.begin_attempt(self.restarts)
         self.checkpoints.history.attempt = self.restarts
         restored = self._claim_and_read()
         attempt = self.attempt = JobAttempt(self.context, self.restarts, self._spark)
+        self.queryable.begin_attempt()
         self.progress.begin_attempt()
         self.statistics.begin_attempt()
         attempt.start(restored)
@@ -355,6 +372,14 @@ class JobMaster:
     def _pool(self) -> SlotPool | None:
         """Returns the slots, while the job runs."""
         return None if self.attempt is None or self.status is not JobStatus.RUNNING else self.attempt.pool
+
+    def _query_connections(self) -> QueryConnections | None:
+        """Returns how to ask the slots for their state, while the job runs."""
+        return None if self.attempt is None or self.status is not JobStatus.RUNNING else self.attempt.queries
+
+    def _stop_listening(self) -> None:
+        if self.state_listener is not None:
+            self.state_listener.close()
 
     def _host_of(self, fault: Fault) -> str | None:
         """Returns the machine of the slot at fault, if it is known."""
@@ -456,7 +481,7 @@ class JobMaster:
         return JobExecutionError(self.settings.job_name, str(self.job_id), fault)
 
     def _set_status(self, status: JobStatus) -> None:
-        if self.status in _ENDED:
+        if self.status.is_globally_terminal_state():
             return  # The job was abandoned, but its thread continues after all.
         self.status = status
         self.status_times.append((status, time.time()))

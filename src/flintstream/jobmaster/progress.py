@@ -77,10 +77,10 @@ class Progress:
         self._earlier_out = self.records_out
         self._earlier_late = Counter(self.late_records)
 
-    def begin_epoch(self) -> None:
-        """Starts an epoch."""
+    def begin_epoch(self, timed: bool = True) -> None:
+        """Starts an epoch; the line shows if a `timed` one takes long."""
         self._phase = None
-        self._epoch_since = time.monotonic()
+        self._epoch_since = time.monotonic() if timed else None
         if not self._epochs_done:
             self._show()
 

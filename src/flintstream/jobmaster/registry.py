@@ -296,6 +296,10 @@ def _stacks_in(master: JobMaster, slot: int) -> list[tuple[str, str]]:
     return stacks
 
 
+def _query_state(master: JobMaster, queries: list[Any], form: str, patience: float) -> list[dict[str, Any]]:
+    return master.queryable.answers_as_json(queries, form, patience)
+
+
 _COMMANDS: dict[str, Callable[..., Any]] = {
     "status": _status,
     "details": _details,
@@ -305,6 +309,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "checkpoint": _checkpoint,
     "flamegraph": _flamegraph,
     "threads": _threads,
+    "query_state": _query_state,
     "checkpoints": _checkpoints,
 }
 

@@ -174,10 +174,12 @@ def _vertex(
                 metrics=metrics[index].task,
                 operator_metrics=metrics[index].operators,
                 user_metrics=metrics[index].user,
+                latencies=metrics[index].latencies,
                 accumulators=_accumulators({} if running is None else running.accumulators_of(vertex.id, index)),
             )
             for index in range(vertex.parallelism)
         ],
+        feeds_back_to=[vertex_key(graph, job.vertices[head]) for head in job.feeds_back_to(vertex)],
     )
 
 

@@ -24,6 +24,7 @@ from flintstream.common.pyflink_alias import pyflink_alias_installed
 from flintstream.common.time import Duration
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.failures import REMEMBERED
+from flintstream.jobmaster.queryable_settings import QueryableStateSettings
 from flintstream.jobmaster.restart import RestartStrategy, restart_strategy
 from flintstream.metrics.reporters import reporter_settings
 from flintstream.runtime.checkpoint.history import REMEMBERED as CHECKPOINTS_REMEMBERED
@@ -32,6 +33,8 @@ from flintstream.runtime.checkpoint.restore import restored_operators
 from flintstream.runtime.checkpoint.settings import CheckpointSettings
 from flintstream.runtime.checkpoint.signing import SigningKeys
 from flintstream.runtime.context import JobInfo
+from flintstream.runtime.latency import LatencyTracking
+from flintstream.runtime.slot.pipeline import DEFAULT_FLUSH_SECONDS
 from flintstream.runtime.slot.user_code import UserCode, collect_main, existing_path, ship_file
 from flintstream.spark.refused_settings import check_settings
 from flintstream.spark.timeouts import SlotTimeouts
@@ -44,6 +47,7 @@ WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
 CHECKPOINT_HISTORY = "web.checkpoints.history"
 FLAME_GRAPHS = "rest.flamegraph.refresh-interval"
 EXCEPTION_HISTORY = "web.exception-history-size"
+BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED = "execution.buffer-timeout.interval", "execution.buffer-timeout.enabled"
 OBJECT_REUSE = "pipeline.object-reuse"
 STATE_BACKEND = "state.backend.type"
 _STATE_BACKENDS = {"hashmap": "hashmap", "filesystem": "hashmap", "jobmanager": "hashmap", "rocksdb": "rocksdb"}
@@ -65,6 +69,8 @@ class JobSettings:
     python_archives: list[tuple[str, str | None]] = field(default_factory=list)
     python_executable: str | None = None
     cached_files: Mapping[str, str] = field(default_factory=dict)
+    executable_files: frozenset[str] = frozenset()
+    """The names of cached files that functions run."""
     pyflink: bool = field(default_factory=pyflink_alias_installed)
     """Whether `import pyflink` is redirected to flintstream; stored here, since slots of later attempts may outlive the
     program.
@@ -82,7 +88,14 @@ class JobSettings:
         for where, path in self._files():
             existing_path(path, where)
         _ = self.checkpoints, self.watermark_interval, self.slot_timeouts, self.object_reuse
-        _ = self.failures_remembered, self.checkpoints_remembered, self.flame_graph_seconds
+        _ = (
+            self.buffer_timeout,
+            self.failures_remembered,
+            self.checkpoints_remembered,
+            self.flame_graph_seconds,
+            self.queryable_state,
+            self.latency,
+        )
         SigningKeys.read_if(self.checkpoints.signing_key_file)
         for key in CLAIM_MODE:
             check_claim_mode(self.configuration.get(key, "NO_CLAIM"), key)
@@ -159,6 +172,11 @@ class JobSettings:
                 "set its path there"
             )
 
+    @cached_property
+    def queryable_state(self) -> QueryableStateSettings:
+        """Returns whether and where state may be queried."""
+        return QueryableStateSettings.of(self.configuration)
+
     @property
     def object_reuse(self) -> bool:
         """Returns whether results are shared without copies."""
@@ -217,7 +235,26 @@ class JobSettings:
         """Returns import paths on the machines of the slots."""
         return [entry for entry in self.configuration.get(PYTHON_PATH, "").split(os.pathsep) if entry]
 
-    def for_slots(self, job_id: str, attempt: int, same_machine: bool) -> tuple[JobInfo, UserCode]:
+    @property
+    def buffer_timeout(self) -> float | None:
+        """Returns the seconds after which a pipelined job sends a block that is not full; None for never."""
+        if not parse_boolean(self.configuration.get(BUFFER_TIMEOUT_ENABLED, "true"), BUFFER_TIMEOUT_ENABLED):
+            return None
+        key = find_key(self.configuration, BUFFER_TIMEOUT)
+        if key is None:
+            return DEFAULT_FLUSH_SECONDS
+        given = self.configuration[key]
+        return None if str(given).strip() in ("-1", "-1 ms") else _seconds(parse_duration(given, key))
+
+    @property
+    def latency(self) -> LatencyTracking | None:
+        """Returns how latency is tracked; None if it is not, as always in batch mode, where nobody waits for a record."""
+        tracking = LatencyTracking.of(self.configuration)
+        return None if self.batch_mode else tracking
+
+    def for_slots(
+        self, job_id: str, attempt: int, same_machine: bool, pipelined: bool = False
+    ) -> tuple[JobInfo, UserCode]:
         """Returns the settings that slots need."""
         requirements = None
         if self.python_requirements is not None:
@@ -233,6 +270,7 @@ class JobSettings:
             archives=[(ship_file(path, _ARCHIVES, same_machine), target) for path, target in self.python_archives],
             requirements=requirements,
             cached_files={name: ship_file(path, _CACHED, same_machine) for name, path in self.cached_files.items()},
+            executable_files=self.executable_files,
             pyflink=self.pyflink,
         )
         info = JobInfo(
@@ -247,8 +285,12 @@ class JobSettings:
             checkpointing=self.checkpoints.enabled,
             incremental_checkpoints=self.checkpoints.incremental,
             object_reuse=self.object_reuse,
+            queryable_state=self.queryable_state.enabled,
             checkpoint_timeout=self.checkpoints.timeout,
             checkpoint_interval=self.checkpoints.interval or 0.0,
+            pipelined=pipelined,
+            buffer_timeout=self.buffer_timeout,
+            latency=self.latency,
         )
         return info, user_code
 

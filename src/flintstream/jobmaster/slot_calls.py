@@ -9,8 +9,10 @@ from typing import Any
 from flintstream.jobmaster.control import JobControl, JobFailed
 from flintstream.jobmaster.watchdog import Watchdog
 from flintstream.runtime.slot.handshake import SlotAccess
-from flintstream.runtime.slot.messages import Close, Deploy, Message, Result, TakeSnapshot
+from flintstream.runtime.slot.messages import Close, Deploy, Message, PassBarrier, Result, TakeSnapshot
 from flintstream.spark.slots import SlotError, SlotPool
+
+_WORK: dict[type[Message[Any]], str] = {TakeSnapshot: "taking a snapshot", PassBarrier: "the barrier of an epoch"}
 
 
 class CallFailed(JobFailed):
@@ -51,9 +53,10 @@ class SlotCalls:
 
     @contextmanager
     def _calling(self, kind: type[Message[Any]]) -> Iterator[None]:
-        work = "taking a snapshot" if kind is TakeSnapshot else f"the call '{kind.name}'"
+        work = _WORK.get(kind, f"the call '{kind.name}'")
+        delays = kind not in (Deploy, Close)
         try:
-            with self._watchdog.waiting(work, delays_checkpoints=kind not in (Deploy, Close)):
+            with self._watchdog.waiting(work, delays_checkpoints=delays, is_barrier=kind is PassBarrier):
                 yield
         except SlotError as error:
             if error.fault is not None:

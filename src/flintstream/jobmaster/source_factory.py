@@ -8,9 +8,12 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from flintstream.graph.job_graph import JobGraph
 from flintstream.jobmaster.sources import SourceCoordinator, SplitCoordinator
-from flintstream.jobmaster.spark_sources import DataFrameCoordinator, FrameBlocks, StreamingCoordinator
+from flintstream.jobmaster.spark_sources import CacheBlocks, DataFrameCoordinator, FrameBlocks, StreamingCoordinator
+from flintstream.runtime.operators.cache import StreamCache
 from flintstream.runtime.source import SplitSource
+from flintstream.spark.cached_blocks import CachedBlocks
 from flintstream.spark.session import work_directory
 
 
@@ -25,6 +28,17 @@ class SourceFactory:
         self._temporary: str | None = None
         self._checkpointing = checkpointing
         self._blocks: dict[int, FrameBlocks] = {}
+        self._cached: dict[StreamCache, CachedBlocks] = {}
+        """The records of cached streams, which stay until the job ends, also if they are invalidated before."""
+
+    def hold(self, graph: JobGraph) -> None:
+        """Retains the cached streams that the job reads."""
+        for node in graph.nodes.values():
+            if isinstance(node.source, StreamCache) and node.source not in self._cached:
+                records: Any = node.source.records()
+                if records is None:
+                    raise ValueError(f"source '{node.name}': the cached stream was invalidated before the job started")
+                self._cached[node.source] = records
 
     def make(
         self,
@@ -39,6 +53,11 @@ class SourceFactory:
         """Returns the coordinator of a source; `slots` are those of the vertex's subtasks."""
         if isinstance(source, SplitSource):
             return SplitCoordinator(vertex_id, name, len(slots), source, on_data)
+        if isinstance(source, StreamCache):
+            cached = self._cached[source]
+            return DataFrameCoordinator(
+                vertex_id, name, len(slots), lambda: CacheBlocks(name, cached, vertex_id, slots)
+            )
         frame = getattr(source, "frame", None)
         if frame is None:
             return SourceCoordinator(vertex_id, name, len(slots))
@@ -74,3 +93,5 @@ class SourceFactory:
             shutil.rmtree(self._temporary, ignore_errors=True)
         for blocks in self._blocks.values():
             blocks.release()
+        while self._cached:
+            self._cached.popitem()[1].release()

@@ -21,6 +21,8 @@ class SourceCoordinator:
         self.vertex_id = vertex_id
         self.name = name
         self.parallelism = parallelism
+        self.watched: frozenset[int] = frozenset([vertex_id])
+        """The vertices whose reports `epoch_done` needs."""
 
     def start(self) -> None:
         """Called once before the first epoch."""
@@ -38,7 +40,7 @@ class SourceCoordinator:
         return None
 
     def epoch_done(self, reports: Sequence[VertexReport]) -> None:
-        """Updates positions after an epoch."""
+        """Updates positions after an epoch, from the reports of the vertices `watched`."""
 
     # --- checkpoints ---
 

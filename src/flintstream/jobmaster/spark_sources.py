@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
 
+from flintstream.jobmaster.control import JobFailed
 from flintstream.jobmaster.sources import SourceCoordinator
+from flintstream.runtime.faults import Fault
 from flintstream.runtime.slot.protocol import SourceWork, VertexReport
 from flintstream.runtime.source import Split
+from flintstream.spark.cached_blocks import CachedBlocks
 from flintstream.spark.dataframe_source import BLOCK_RECORDS, blocks_of
 from flintstream.spark.session import in_session, session_like
 
@@ -41,19 +44,45 @@ class FrameBlocks:
             self.release()
             raise
 
+    def rows(self, first: int, end: int) -> DataFrame | None:
+        """Returns the blocks with numbers from `first` to `end`."""
+        return self.blocks.where(f"seq >= {first} AND seq < {end}")
+
     def release(self) -> None:
         """Removes the blocks."""
         self.blocks.unpersist()
 
 
+class CacheBlocks:
+    """The blocks of a cached stream, for the source vertex that reads them."""
+
+    def __init__(self, name: str, cached: CachedBlocks, vertex_id: int, slots: tuple[int, ...]) -> None:
+        if not cached.stored():
+            lost = (
+                f"source '{name}': the records of the cached stream are lost, because an executor or Spark's storage has "
+                "lost them: run the job again, and it computes them again"
+            )
+            raise JobFailed(Fault(None, None, None, lost, lost, permanent=True))
+        self._cached = cached
+        self._vertex_id = vertex_id
+        self._slots = slots
+        self.counts = Counter(cached.ends)
+
+    def rows(self, first: int, end: int) -> DataFrame | None:
+        """Returns the blocks with numbers from `first` to `end`."""
+        return self._cached.rows(first, end, self._vertex_id, self._slots)
+
+
 class DataFrameCoordinator(SourceCoordinator):
-    """A batch DataFrame, read in ranges of blocks.
+    """A batch DataFrame or a cached stream, read in ranges of blocks.
 
     The rows are converted to blocks once and stored on the executors' disks; an epoch reads the next blocks of each
     partition. A large DataFrame therefore never becomes one epoch, and Spark computes it once.
     """
 
-    def __init__(self, vertex_id: int, name: str, parallelism: int, make_blocks: Callable[[], FrameBlocks]) -> None:
+    def __init__(
+        self, vertex_id: int, name: str, parallelism: int, make_blocks: Callable[[], FrameBlocks | CacheBlocks]
+    ) -> None:
         super().__init__(vertex_id, name, parallelism)
         self._make_blocks = make_blocks
         self._left: Counter[int] = Counter()
@@ -64,9 +93,8 @@ class DataFrameCoordinator(SourceCoordinator):
         self._resumed_counts: dict[int, int] | None = None
 
     def start(self) -> None:
-        made = self._make_blocks()
-        self._blocks = made.blocks
-        self._left = made.counts
+        self._blocks = self._make_blocks()
+        self._left = self._blocks.counts
         self._last = max(self._left.values(), default=0)
         if self._resumed_counts is not None and self._resumed_counts != dict(self._left):
             raise ValueError(
@@ -98,7 +126,7 @@ class DataFrameCoordinator(SourceCoordinator):
         first, end = self._epoch_range
         if first >= end:
             return None
-        return self._blocks.where(f"seq >= {first} AND seq < {end}")
+        return self._blocks.rows(first, end)
 
     def next_due(self) -> float | None:
         return 0.0 if self._next < self._last else None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from flintstream.jobmaster.cache_writers import CacheWriters
 from flintstream.jobmaster.control import JobFailed
 from flintstream.jobmaster.job_context import JobContext
 from flintstream.jobmaster.slot_calls import SlotCalls
@@ -29,7 +30,8 @@ class SparkWriters:
         self._spark = spark
         nodes = job.graph.job_graph.nodes.values()
         self._writers = [(node.name, node.operator) for node in nodes if isinstance(node.operator, SparkWriterOperator)]
-        self.spools = {writer.spool_name for _, writer in self._writers}
+        self._caches = CacheWriters(job, slots, spark)
+        self.spools = {writer.spool_name for _, writer in self._writers} | self._caches.spools
         """The spools that are written after each epoch."""
 
     def write_epoch(self, epoch: int, reports: Sequence[EpochReport]) -> None:
@@ -38,6 +40,15 @@ class SparkWriters:
             holders = [slot for slot, report in enumerate(reports) if writer.spool_name in report.spools]
             if holders:
                 self._write(name, writer, writer.spool_name, holders, epoch)
+        self._caches.take(reports)
+
+    def complete(self) -> None:
+        """Fills the caches of streams, at the end of the job."""
+        self._caches.complete()
+
+    def discard(self) -> None:
+        """Removes what was stored for caches: the attempt has failed."""
+        self._caches.discard()
 
     def write_staged(self, up_to: int) -> None:
         """Writes the records staged for checkpoints that are now complete, one checkpoint at a time."""

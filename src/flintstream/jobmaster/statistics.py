@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.backpressure import BackPressure, SubtaskKey
-from flintstream.jobmaster.details import UserMetric
+from flintstream.jobmaster.details import LatencyDetails, UserMetric
 from flintstream.jobmaster.history import History
 from flintstream.metrics import MetricValue
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK
 from flintstream.runtime.deployment import JobDeployment, OperatorDeployment, VertexDeployment
+from flintstream.runtime.latency import LatencyReport
 from flintstream.runtime.operators.base import LATE_RECORDS
 from flintstream.runtime.slot.protocol import EpochReport, OperatorReport, VertexReport
 
@@ -38,6 +39,7 @@ class SubtaskMetrics(NamedTuple):
     operators: dict[str, dict[str, Any]]
     """By operator id, and Flink's names at the scope of an operator."""
     user: list[UserMetric]
+    latencies: list[LatencyDetails]
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class JobStatistics:
         self._ended: float | None = None
         self._epoch_since: float | None = None
         self._metrics: dict[SubtaskKey, dict[str, list[MetricValue]]] = {}
+        self._latencies: dict[SubtaskKey, list[LatencyReport]] = {}
         self._memory: list[int] = []
         self._samples: deque[_Sample] = deque([_Sample(now, {})])
         self._done: Mapping[SubtaskKey, _Totals] = {}
@@ -198,6 +201,7 @@ class JobStatistics:
         for key, each in totals.items():
             if each.report.metrics is not None:
                 self._metrics[key] = each.report.metrics
+            self._latencies[key] = each.report.latencies
 
     def _add_sample(self, now: float, totals: Mapping[SubtaskKey, _Totals]) -> None:
         samples = self._samples
@@ -208,7 +212,11 @@ class JobStatistics:
             samples.popleft()
 
     def _read(self, totals: Mapping[SubtaskKey, _Totals]) -> int:
-        return sum(each.report.records_in for key, each in totals.items() if self._vertices[key[0]].is_source)
+        return sum(
+            each.report.records_in
+            for key, each in totals.items()
+            if self._vertices[key[0]].is_source and not self._vertices[key[0]].iteration_head
+        )
 
     def _watermark_lag(self, totals: Mapping[SubtaskKey, _Totals]) -> int | None:
         """Returns by how much the slowest subtask is behind the clock; None without watermarks."""
@@ -282,7 +290,11 @@ class JobStatistics:
             for value in values
             if value.name not in _ENGINES_OWN
         ]
-        return SubtaskMetrics(self._task(vertex, totals, window), operators, user)
+        latencies = [
+            LatencyDetails(each.operator_id, index, each.source_id, each.source_subtask, each.statistics)
+            for each in self._latencies.get(key, ())
+        ]
+        return SubtaskMetrics(self._task(vertex, totals, window), operators, user, latencies)
 
     def _task(self, vertex: VertexDeployment, totals: _Totals, window: _Window) -> dict[str, Any]:
         report = totals.report

@@ -23,6 +23,7 @@ from flintstream.jobmaster.job_master import JobMaster
 from flintstream.jobmaster.notes import note_begin
 from flintstream.jobmaster.registry import registry
 from flintstream.jobmaster.settings import JobSettings
+from flintstream.jobmaster.state_client import LocalStateClient
 from flintstream.spark.ending import before_ending
 from flintstream.spark.session import get_or_create_session
 
@@ -37,7 +38,7 @@ _taken: set[str] = set()
 def submit(stream_graph: StreamGraph, settings: JobSettings) -> LocalJobClient:
     """Starts a job and returns a client at once."""
     graph = ExecutionGraph(build_job_graph(stream_graph))
-    spark = get_or_create_session(settings.configuration)
+    spark = get_or_create_session(settings.configuration, graph.slots_count)
     job_id = _free_id(settings)
     master = JobMaster(graph, settings, spark, job_id)
     _taken.add(str(job_id))
@@ -100,8 +101,19 @@ class LocalJobClient(JobClient):
         self.master = master
         """What runs the job: for tests and benchmarks that look closer than a client does."""
 
+        self._states = LocalStateClient(master.queryable)
+
     def get_job_id(self) -> JobID:
         return self.master.job_id
+
+    def query_state(
+        self, queryable_state_name: str, key: Any, state_descriptor: Any = None, timeout: float = 10.0
+    ) -> CompletableFuture:
+        return self._states.query(queryable_state_name, key, state_descriptor, timeout)
+
+    def get_queryable_state_address(self) -> tuple[str, int] | None:
+        listener = self.master.state_listener
+        return None if listener is None else (listener.host, listener.port)
 
     def get_job_status(self) -> CompletableFuture:
         return CompletableFuture.completed(self.master.status)

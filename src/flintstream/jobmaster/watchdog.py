@@ -1,7 +1,7 @@
 """Watchdog: monitors an attempt while the job's thread waits for its slots.
 
 It reports what slots are stuck in, times out checkpoints that cannot start because an epoch does not end, and detects
-slots that no longer respond.
+slots that no longer respond and a pipelined job whose tasks hang.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from flintstream.spark.timeouts import SlotTimeouts
 _TICK_SECONDS = 1.0
 _TICKS = 10
 """The maximum time between two checks while a timeout runs."""
+_TRANSPORT_SECONDS = 60.0
+"""How long a barrier may wait while no slot has anything to do; `heartbeat.timeout` if that is shorter."""
 _log = logging.getLogger(__name__)
 
 
@@ -78,6 +80,8 @@ class _Work:
     since: float
     delays_checkpoints: bool
     """False while operators are opened, as long as a restore may take, or closed: no checkpoint is taken then."""
+    is_barrier: bool = False
+    """Whether slots pass a barrier on to each other."""
 
 
 class Watchdog:
@@ -100,6 +104,8 @@ class Watchdog:
         self._thread: int | None = None
         self._next_report = timeouts.report_after
         self._next_beat = 0.0
+        self._idle_seconds = 0.0
+        """How long no slot has had anything to do although a barrier has not passed."""
         self._ended = threading.Event()
         limits = (timeouts.report_after, timeouts.heartbeat_interval, coordinator.settings.timeout)
         self._tick_seconds = min(_TICK_SECONDS, *(limit / _TICKS for limit in limits))
@@ -113,14 +119,15 @@ class Watchdog:
         self._ended.set()
 
     @contextmanager
-    def waiting(self, name: str, delays_checkpoints: bool = True) -> Iterator[None]:
+    def waiting(self, name: str, delays_checkpoints: bool = True, is_barrier: bool = False) -> Iterator[None]:
         """Marks that the job's thread waits for slots, within the context."""
         if self._work is not None:
             yield
             return
         self._next_report = self._timeouts.report_after
         self._thread = threading.get_ident()
-        self._work = _Work(name, time.monotonic(), delays_checkpoints)
+        self._idle_seconds = 0.0
+        self._work = _Work(name, time.monotonic(), delays_checkpoints, is_barrier)
         try:
             yield
         finally:
@@ -144,6 +151,8 @@ class Watchdog:
         if work is not None:
             if work.delays_checkpoints:
                 self._expire_due(work)
+            if work.is_barrier:
+                self._watch_transport(work, now)
             self._report(work)
 
     def _expire_checkpoints(self, waiting: bool) -> None:
@@ -168,6 +177,27 @@ class Watchdog:
             _log.warning("job '%s': %s: %s", self._job_name, self._not_begun(work), diagnosis)
         else:
             self._fail(self._not_begun(work), diagnosis)
+
+    def _watch_transport(self, work: _Work, now: float) -> None:
+        """Fails the attempt if a barrier does not pass although no slot is busy, nor any user code: then it is in
+        flight, in a task of the standing job that hangs.
+        """
+        if now - work.since < 2 * self._tick_seconds:
+            return
+        activities = self._slots.look().values()
+        if any(activity is None or activity.work is not None for activity in activities) or self._work is not work:
+            self._idle_seconds = 0.0
+            return
+        # By ticks, not by the clock: a driver that was suspended has seen nothing meanwhile.
+        self._idle_seconds += self._tick_seconds
+        limit = min(_TRANSPORT_SECONDS, self._timeouts.heartbeat_timeout)
+        if self._idle_seconds >= limit:
+            self._idle_seconds = 0.0
+            text = (
+                f"nothing has arrived at any slot for {limit:g} s, although {work.name} is in flight: a Spark task of the "
+                "pipelined job hangs (heartbeat.timeout)"
+            )
+            self._on_failure(Fault(None, None, None, text, text))
 
     def _not_begun(self, work: _Work) -> str:
         return f"a checkpoint could not start for {self._coordinator.settings.timeout:g} s, since {work.name} has not ended"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["JOB", "OPERATOR", "SLOT", "TASK", "Definition"]
+__all__ = ["JOB", "LATENCY", "OPERATOR", "SLOT", "TASK", "Definition"]
 
 
 class Definition(NamedTuple):
@@ -86,5 +86,7 @@ JOB: dict[str, Definition] = {
     "lastEpochRecords": Definition("Records that sources read in the last epoch."),
     "currentEpochDurationMs": Definition("How long the running epoch has taken so far.", unit="ms"),
 }
+
+LATENCY = Definition("How old a source's latency markers are when they reach the operator.", unit="ms")
 
 SLOT: dict[str, Definition] = {"residentMemoryBytes": Definition("The resident memory of a slot.")}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs
 
 from .samples import Sample, samples
@@ -28,6 +28,7 @@ NAMINGS = (PROMETHEUS, FLINK)
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_:]")
 _NO_LABEL = re.compile(r"[^a-zA-Z0-9_]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_QUANTILES = {"median": "0.5", "p75": "0.75", "p95": "0.95", "p98": "0.98", "p99": "0.99", "p999": "0.999"}
 _MIN, _MAX = -(2**63), 2**63 - 1
 """Flink's values for a watermark that has not arrived, and for the end of the stream."""
 
@@ -80,12 +81,13 @@ def exposition(jobs: Iterable[JobDetails], naming: Naming | None = None) -> byte
     for job in jobs:
         for sample in samples(job):
             labels = naming.labels(sample)
-            for name, type_, suffix, value in _series(sample, naming):
+            for name, type_, suffix, value, quantile in _series(sample, naming):
                 family = families.setdefault(name, _Family(type_, sample.definition.help))
                 # One name has one type and one value for its labels, though users may give different ones the same name.
                 if family.type == type_:
-                    key = (("", suffix), *sorted(labels.items()))
-                    family.samples.setdefault(key, (name + suffix, labels, value))
+                    own = {**labels, "quantile": quantile} if quantile else labels
+                    key = (("", suffix), *sorted(own.items()))
+                    family.samples.setdefault(key, (name + suffix, own, value))
     return generate_latest(_Families(families))
 
 
@@ -113,25 +115,36 @@ class _Families:
             yield metric
 
 
-def _series(sample: Sample, naming: Naming) -> Iterator[tuple[str, str, str, float]]:
-    """Returns the name, type, suffix and value of each series of a sample; nothing for a text."""
+class _Series(NamedTuple):
+    name: str
+    type: str
+    suffix: str
+    value: float
+    quantile: str = ""
+
+
+def _series(sample: Sample, naming: Naming) -> Iterator[_Series]:
+    """Returns the series of a sample; nothing for a text."""
     value = sample.value
+    if sample.kind == "histogram":
+        yield from _histogram(sample, naming)
+        return
     if sample.kind == "meter":
         value = value["rate"]
     if sample.kind == "distribution":
         name = _name(sample, sample.name, naming)
         for suffix in ("sum", "count"):
-            yield name, "summary", f"_{suffix}", float(_number(value.get(suffix)) or 0.0)
+            yield _Series(name, "summary", f"_{suffix}", float(_number(value.get(suffix)) or 0.0))
         for statistic in ("min", "max", "mean"):
             if (number := _number(value.get(statistic))) is not None:
-                yield f"{name}_{statistic}", "gauge", "", number
+                yield _Series(f"{name}_{statistic}", "gauge", "", number)
         return
     number = _number(value)
     if number is None:
         return
     if naming.style == FLINK:
         # Gauges, as in Flink, whose counters may decrease.
-        yield _name(sample, sample.name, naming), "gauge", "", number
+        yield _Series(_name(sample, sample.name, naming), "gauge", "", number)
         return
     definition = sample.definition
     if definition.unit == "time" and number in (_MIN, _MAX, -1):
@@ -140,7 +153,18 @@ def _series(sample: Sample, naming: Naming) -> Iterator[tuple[str, str, str, flo
     if unit:
         number /= 1000
     name = _name(sample, name, naming)
-    yield (f"{name}_total", "counter", "", number) if definition.counter else (name, "gauge", "", number)
+    counter = definition.counter
+    yield _Series(f"{name}_total" if counter else name, "counter" if counter else "gauge", "", number)
+
+
+def _histogram(sample: Sample, naming: Naming) -> Iterator[_Series]:
+    """Returns the quantiles of a histogram and its count, as a summary: those of Flink's reporter."""
+    name, unit = (sample.name, False) if naming.style == FLINK else _in_base_unit(sample.name, sample.definition.unit)
+    name = _name(sample, name, naming)
+    for statistic, quantile in _QUANTILES.items():
+        if (number := _number(sample.value.get(statistic))) is not None:
+            yield _Series(name, "summary", "", number / 1000 if unit else number, quantile)
+    yield _Series(name, "summary", "_count", float(_number(sample.value.get("count")) or 0.0))
 
 
 def _in_base_unit(name: str, unit: str) -> tuple[str, bool]:

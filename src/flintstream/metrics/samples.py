@@ -9,7 +9,7 @@ from . import definitions
 from .definitions import Definition
 
 if TYPE_CHECKING:
-    from flintstream.jobmaster.details import JobDetails, SubtaskDetails, UserMetric, VertexDetails
+    from flintstream.jobmaster.details import JobDetails, LatencyDetails, SubtaskDetails, UserMetric, VertexDetails
 
 __all__ = ["Sample", "samples"]
 
@@ -26,7 +26,7 @@ class Sample(NamedTuple):
     labels: dict[str, str]
     definition: Definition
     kind: str | None = None
-    """Of a user's metric: `counter`, `gauge`, `meter` or `distribution`."""
+    """Of a user's metric: `counter`, `gauge`, `meter` or `distribution`; of a latency `histogram`."""
 
 
 def samples(job: JobDetails) -> Iterator[Sample]:
@@ -54,6 +54,8 @@ def samples(job: JobDetails) -> Iterator[Sample]:
                 "subtask_index": str(subtask.index),
             }
             yield from _of_subtask(job.name, vertex, subtask, labels)
+            of_slot = {**of_job, "host": host, "tm_id": labels["tm_id"]}
+            yield from (_of_latency(each, of_slot) for each in subtask.latencies)
 
 
 def _of_subtask(
@@ -82,6 +84,20 @@ def _known(
 ) -> Iterator[Sample]:
     for name, value in metrics.items():
         yield Sample(scope, place, name, value, labels, known.get(name, Definition(name)))
+
+
+def _of_latency(latency: LatencyDetails, labels: dict[str, str]) -> Sample:
+    variables = latency.variables
+    place = (labels["host"], "taskmanager", labels["tm_id"], labels["job_name"], "latency")
+    return Sample(
+        ("taskmanager", "job", "latency", *variables),
+        (*place, *(part for pair in variables.items() for part in pair)),
+        "latency",
+        latency.statistics,
+        {**labels, **variables},
+        definitions.LATENCY,
+        "histogram",
+    )
 
 
 def _of_user(metric: UserMetric, place: tuple[str, ...], labels: dict[str, str], operator: str) -> Sample:

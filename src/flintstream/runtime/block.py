@@ -1,8 +1,9 @@
 """Block: the unit of data sent from one subtask to another, as bytes.
 
-A block holds records, column by column, and control elements (watermarks, idleness, end of input), each with its
-position among the records. It is encoded by pickle; a block with instances of local classes falls back to cloudpickle.
-A block with a single large record is sent in fragments, since a row must fit several times into the memory of Spark's JVM.
+A block holds records, column by column, and control elements (watermarks, idleness, latency markers, end of input), each
+with its position among the records. It is encoded by pickle; a block with instances of local classes falls back to
+cloudpickle. A block with a single large record is sent in fragments, since a row must fit several times into the memory of
+Spark's JVM.
 """
 
 from __future__ import annotations
@@ -38,7 +39,15 @@ class EndOfInput(NamedTuple):
     """The end of this channel."""
 
 
-Control = Watermark | Idleness | EndOfInput
+class LatencyMarker(NamedTuple):
+    """Was emitted by a subtask of a source at that time, in milliseconds since 1970. It is in one channel only."""
+
+    marked_time: int
+    operator_id: str
+    subtask: int
+
+
+Control = Watermark | Idleness | LatencyMarker | EndOfInput
 PlacedControl = tuple[int, Control]
 """A control element, and the number of records of its block that precede it."""
 
@@ -71,6 +80,11 @@ def fragments_of(block: bytes) -> Iterator[bytes]:
         yield b"".join((_FRAGMENT if end < len(block) else _LAST_FRAGMENT, view[start:end]))
 
 
+def ends_block(data: bytes | memoryview) -> bool:
+    """Returns whether this is a whole block, or the last fragment of one."""
+    return data[0] in (_PICKLE, _LAST_FRAGMENT[0])
+
+
 class BlockAssembler:
     """Reassembles the blocks of a receiver's channels. The fragments of a block arrive in order, interleaved with
     those of other channels.
@@ -78,6 +92,11 @@ class BlockAssembler:
 
     def __init__(self) -> None:
         self._fragments: dict[int, list[bytes | memoryview]] = {}
+
+    @property
+    def incomplete(self) -> bool:
+        """Returns whether fragments of a block are missing."""
+        return bool(self._fragments)
 
     def add(self, channel: int, data: bytes | memoryview) -> bytes | memoryview | None:
         """Returns the block that has arrived on a channel; None while fragments of it are missing."""
@@ -128,6 +147,11 @@ class ChannelBuffer:
         """Appends a control element after the records so far."""
         self._controls.append((len(self.values), element))
 
+    @property
+    def buffered(self) -> bool:
+        """Returns whether elements wait to be sent."""
+        return bool(self.values or self._controls)
+
     def cut(self) -> None:
         """Sends the buffered elements if they fill a block."""
         if len(self.values) >= self._limit:
@@ -135,7 +159,7 @@ class ChannelBuffer:
 
     def flush(self) -> None:
         """Sends all buffered elements."""
-        if not self.values and not self._controls:
+        if not self.buffered:
             return
         batch = Batch(self.values, self.timestamps, self.keys)
         controls, self._controls = self._controls, []

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ValueStateDescriptor,
     )
     from flintstream.metrics import MetricGroup
+    from flintstream.runtime.latency import LatencyTracking
     from flintstream.runtime.state.backend import KeyedStateBackend
 
 
@@ -56,8 +57,16 @@ class JobInfo:
     """The checkpoint timeout in seconds."""
     checkpoint_interval: float = 0.0
     """The checkpoint interval in seconds; 0 without checkpointing."""
+    queryable_state: bool = False
+    """Whether state may be queried."""
     object_reuse: bool = False
     """Whether functions promise not to modify emitted objects, so that nothing is copied."""
+    pipelined: bool = False
+    """Whether blocks are processed as they arrive, instead of level by level."""
+    buffer_timeout: float | None = 0.005
+    """The seconds after which a block that is not full is sent, in a pipelined job: 0 for at once, None for never."""
+    latency: LatencyTracking | None = None
+    """How latency is tracked; None if it is not."""
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,8 @@ class VertexDeployment:
     """For each subtask and each input, the channels it receives from."""
     slots: list[int]
     """The slot of each subtask."""
+    iteration_head: bool = False
+    """Whether it emits what was fed back, instead of what a source reads."""
 
     @property
     def is_source(self) -> bool:
@@ -141,6 +143,7 @@ def _vertex(graph: ExecutionGraph, vertex: JobVertex, bases: dict[int, int]) -> 
             for subtask in range(vertex.parallelism)
         ],
         slots=[graph.slot(vertex.id, subtask) for subtask in range(vertex.parallelism)],
+        iteration_head=job.nodes[vertex.head_id].kind == "iteration head",
     )
 
 

@@ -32,6 +32,8 @@ class Fault:
     """Whether a restart cannot help, since the job would fail in the same way again."""
     slot: int | None = None
     """The slot that has failed, as its driver knows."""
+    vertex: int | None = None
+    """The vertex of the operator, as its slot knows: operators of several vertices may have one name."""
 
     @property
     def headline(self) -> str:

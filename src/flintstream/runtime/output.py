@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flintstream.runtime.batch import MIN_WATERMARK, Batch
@@ -10,6 +11,7 @@ from flintstream.runtime.faults import user_fault
 
 if TYPE_CHECKING:
     from flintstream.common.typeinfo import TypeInformation
+    from flintstream.runtime.block import LatencyMarker
 
 
 class Receiver(Protocol):
@@ -20,6 +22,8 @@ class Receiver(Protocol):
     def process_watermark(self, timestamp: int) -> None: ...
 
     def process_idleness(self, idle: bool) -> None: ...
+
+    def process_latency_marker(self, marker: LatencyMarker) -> None: ...
 
     def finish(self) -> None: ...
 
@@ -92,6 +96,11 @@ class Output:
         """Tells every receiver that this stream has become idle or active."""
         for receiver in self.receivers:
             receiver.process_idleness(idle)
+
+    def emit_latency_marker(self, marker: LatencyMarker) -> None:
+        """Emits a latency marker to one receiver, chosen by chance, so that it stays a single one; to nobody at a sink."""
+        if self.receivers:
+            random.choice(self.receivers).process_latency_marker(marker)
 
     def finish(self) -> None:
         """Tells every receiver that this stream has ended."""

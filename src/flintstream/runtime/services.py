@@ -9,11 +9,14 @@ from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any
 
 from flintstream.common.pickling import dumps
+from flintstream.runtime.feedback import FeedbackQueue
 
 if TYPE_CHECKING:
     from flintstream.runtime.event_loop import EventLoop
+    from flintstream.runtime.state.queryable import QueryableState
 
 PAGE_RECORDS = 4096
+STEP_SECONDS = 0.05
 _MEMORY_BYTES = 8 * 1024 * 1024
 
 
@@ -64,6 +67,10 @@ class Spool:
         self.records = 0
 
 
+def _nothing() -> None:
+    pass
+
+
 def system_clock() -> int:
     """Returns this machine's clock, in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
@@ -86,6 +93,19 @@ class SlotServices:
         self.notify_data = notify_data
         self.clock = system_clock if clock is None else clock
         self.spools: dict[str, Spool] = {}
+        self.sealed: dict[str, Spool] = {}
+        """The results of epochs that have ended, for the driver to fetch."""
+        self._feedback: dict[int, FeedbackQueue] = {}
+        self.safe_point: Callable[[], None] = _nothing
+        """Called by the processing thread where no user code is on its stack, some hundred times a second: queries of
+        state are answered there.
+        """
+        self.step_seconds = STEP_SECONDS
+        """How long to work between two safe points."""
+        self.on_queryable: Callable[[int, str, str, QueryableState], None] | None = None
+        """Told of each queryable state, with the vertex, the id and the name of its operator; None if queries are
+        disabled.
+        """
 
     @cached_property
     def directory(self) -> str:
@@ -93,7 +113,7 @@ class SlotServices:
         return tempfile.mkdtemp(prefix="flint-slot-") if self._directory is None else self._directory
 
     def spool(self, name: str, kept: bool = False) -> Spool:
-        """Returns the spool of that name, creating it if needed; the driver fetches its pages after each epoch.
+        """Returns the spool of that name, creating it if needed; the driver fetches its pages once they are sealed.
 
         The pages of a `kept` spool stay until the driver releases them, and Spark tasks may read them.
         """
@@ -101,6 +121,43 @@ class SlotServices:
         if spool is None:
             spool = self.spools[name] = Spool(kept)
         return spool
+
+    def seal(self, name: str) -> None:
+        """Ends the epoch for a spool: the driver fetches its pages, and what is added from now on is of the next epoch."""
+        spool = self.spools.pop(name, None)
+        if spool is None or not spool.pages:
+            return
+        before = self.sealed.setdefault(name, spool)
+        if before is not spool:  # Several sinks may share a spool, and end the epoch at different times.
+            for number in range(spool.pages):
+                before.append_page(spool.page(number))
+            before.records += spool.records
+            spool.clear()
+
+    def seal_all(self) -> None:
+        """Seals all results, at the end of the job."""
+        for name in [name for name, spool in self.spools.items() if not spool.staged]:
+            self.seal(name)
+
+    def find(self, name: str) -> Spool | None:
+        """Returns a spool that the driver may fetch: a sealed one, or one that waits for a checkpoint."""
+        spool = self.sealed.get(name) or self.spools.get(name)
+        # A spool of that name which is not sealed has results of an epoch that has not ended.
+        return spool if name in self.sealed or (spool is not None and spool.staged) else None
+
+    def release(self, name: str) -> None:
+        """Removes a spool that the driver has read, unless it is gone already."""
+        spool = self.find(name)
+        if spool is not None:
+            (self.sealed if name in self.sealed else self.spools).pop(name)
+            spool.clear()
+
+    def feedback(self, iteration: int) -> FeedbackQueue:
+        """Returns the queue from the tails of an iteration to its head, creating it if needed."""
+        queue = self._feedback.get(iteration)
+        if queue is None:
+            queue = self._feedback[iteration] = FeedbackQueue(lambda: self.directory)
+        return queue
 
     def stage(self, name: str, staged_name: str) -> bool:
         """Moves the contents of a spool, if any, to another name, to wait for a checkpoint."""

@@ -152,6 +152,9 @@ class SplitReader(ABC):
         """Returns the same as `SourceReader.next_due`, for this split."""
         return 0.0
 
+    def notify_checkpoint_complete(self) -> None:
+        """Called when a checkpoint is complete that was taken while this split was being read."""
+
     def close(self) -> None:
         """Called once at the end."""
 
@@ -262,6 +265,11 @@ class _SplitsInTurn(SourceReader):
 
     def snapshot(self) -> dict[str, Any]:
         return {split_id: reader.position for split_id, reader in self._line}
+
+    def notify_checkpoint_complete(self, positions: Mapping[str, Any]) -> None:
+        for split_id, reader in self._line:
+            if split_id in positions:
+                reader.notify_checkpoint_complete()
 
     def next_due(self) -> float | None:
         dues = [reader.next_due() for split_id, reader in self._line if self._room is None or split_id in self._room]

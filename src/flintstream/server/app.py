@@ -14,12 +14,13 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flintstream import __version__
+from flintstream.server.bodies import BodyTooLargeError
 from flintstream.server.jobs import JobRefusedError, Jobs, NotPermittedError, UnknownJobError
 from flintstream.server.page_data import page_router
 from flintstream.server.programs import program_router
 from flintstream.server.prometheus import prometheus_router
 from flintstream.server.rest import RestSettings, router
-from flintstream.server.security import COOKIE, BodyTooLargeError, Guard, Token
+from flintstream.server.security import COOKIE, Guard, Token
 from flintstream.server.settings import ServerSettings
 
 __all__ = ["create_app"]

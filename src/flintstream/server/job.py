@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from flintstream.common.job_status import ENDED
 from flintstream.common.processes import Process
 from flintstream.jobmaster.details import CheckpointsDetails, ExceptionDetails, JobDetails, from_json
 from flintstream.server.jobs import JobSummary, Submission
 
-__all__ = ["ENDED", "INITIALIZING", "RESTARTING", "Job", "milliseconds"]
+__all__ = ["INITIALIZING", "RESTARTING", "Job", "milliseconds"]
 
 INITIALIZING, RESTARTING, CANCELLING = "INITIALIZING", "RESTARTING", "CANCELLING"
-FINISHED, FAILED, CANCELED = "FINISHED", "FAILED", "CANCELED"
-ENDED = (FINISHED, FAILED, CANCELED)
+FAILED, CANCELED = "FAILED", "CANCELED"
 _EXECUTION_STATES = (
     "created",
     "scheduled",

@@ -12,6 +12,7 @@ from typing import Any
 
 import uvicorn
 
+from flintstream.common.listening import listen
 from flintstream.server.announcement import Announcement
 from flintstream.server.app import create_app
 from flintstream.server.dispatcher import Dispatcher
@@ -106,28 +107,16 @@ def _uvicorn_settings(app: Any, settings: ServerSettings) -> uvicorn.Config:
 
 def _listen(settings: ServerSettings) -> socket.socket:
     """Binds the first free port."""
-    problem: OSError | None = None
-    for port in settings.ports:
-        try:
-            found = socket.getaddrinfo(
-                settings.host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )
-        except OSError as error:
-            raise ServerError(f"the server cannot listen on {settings.host!r}: {error.strerror or error}") from error
-        family, kind, protocol, _, address = found[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind(address)
-            listening.listen(_BACKLOG)
-        except OSError as error:
-            listening.close()
-            problem = error
-            continue
-        return listening
-    ports = ", ".join(map(str, settings.ports[:3])) + (" …" if len(settings.ports) > 3 else "")
-    why = "" if problem is None else f": {problem.strerror}"
-    raise ServerError(f"the server cannot listen on {settings.host} port {ports}{why}; choose another with --port")
+    try:
+        return listen(settings.host, settings.ports, _BACKLOG)
+    except socket.gaierror as error:
+        raise ServerError(f"the server cannot listen on {settings.host!r}: {error.strerror or error}") from error
+    except OSError as error:
+        ports = ", ".join(map(str, settings.ports[:3])) + (" …" if len(settings.ports) > 3 else "")
+        raise ServerError(
+            f"the server cannot listen on {settings.host} port {ports}: {error.strerror or error}; choose another with "
+            "--port"
+        ) from error
 
 
 def _url(settings: ServerSettings, port: int) -> str:

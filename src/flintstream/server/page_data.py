@@ -85,12 +85,15 @@ def job_line(summary: JobSummary, details: JobDetails | None) -> dict[str, Any]:
         return line
     busiest = max(details.vertices, key=_busy, default=None)
     history = details.history
+    heads = {head for vertex in details.vertices for head in vertex.feeds_back_to}
     return line | {
         "parallelism": details.parallelism,
         "restarts": details.restarts,
         "phase": details.phase,
         "records_in_per_second": sum(
-            vertex.total("numRecordsInPerSecond") for vertex in details.vertices if not vertex.inputs
+            vertex.total("numRecordsInPerSecond")
+            for vertex in details.vertices
+            if not vertex.inputs and vertex.vertex_id not in heads
         ),
         "records_in": list(history.get("recordsInPerSecond", ()))[-60:],
         "watermark_lag": (history.get("watermarkLagMs") or [None])[-1],

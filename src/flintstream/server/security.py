@@ -17,10 +17,11 @@ from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from flintstream.common.token_file import create_token, read_token
+from flintstream.server.bodies import BodyTooLargeError, bounded
 from flintstream.server.settings import ServerSettings
-from flintstream.server.token_file import create_token, read_token
 
 __all__ = ["COOKIE", "Guard", "Token"]
 
@@ -82,12 +83,12 @@ class Guard:
         if refusal is not None:
             await _refuse(send, *refusal)
             return
-        limit = self._limit(path)
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > limit:
-            await _refuse(send, 413, f"the body is larger than {limit} bytes")
+        try:
+            receive = bounded(scope, receive, self._limit(path))
+        except BodyTooLargeError as error:
+            await _refuse(send, 413, str(error))
             return
-        await self._app(scope, _bounded(receive, limit), send)
+        await self._app(scope, receive, send)
 
     def _refusal(self, headers: Headers, path: str, method: str) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -145,27 +146,6 @@ def _cookie(headers: Headers) -> str:
     except CookieError:
         return ""
     return "" if found is None else found.value
-
-
-class BodyTooLargeError(Exception):
-    """A body without a length turned out to be too large."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"the body is larger than {limit} bytes")
-
-
-def _bounded(receive: Receive, limit: int) -> Receive:
-    received = 0
-
-    async def bounded() -> Message:
-        nonlocal received
-        message = await receive()
-        received += len(message.get("body", b""))
-        if received > limit:
-            raise BodyTooLargeError(limit)
-        return message
-
-    return bounded
 
 
 async def _refuse(send: Send, status: int, message: str) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flintstream.common.config_values import parse_boolean, parse_duration, parse_integer, parse_list
+from flintstream.common.config_values import parse_boolean, parse_duration, parse_integer
 from flintstream.common.flint_options import (
     SERVER_ALLOWED_HOSTS,
     SERVER_DATA,
@@ -18,12 +16,12 @@ from flintstream.common.flint_options import (
     SERVER_TOKEN_FILE,
 )
 from flintstream.common.known_keys import check_keys
+from flintstream.common.listening import is_loopback, parse_ports
 
-__all__ = ["ServerSettings", "is_loopback"]
+__all__ = ["ServerSettings"]
 
 DEFAULT_PORT = 8081
 DEFAULT_UPLOAD_SIZE = 100 * 1024 * 1024
-_LARGEST_PORT = 65_535
 _MOST_JOBS = 2**31 - 1
 _TLS = "security.ssl.rest."
 _TLS_KEYS = ("enabled", "cert-file", "key-file", "key-password-file")
@@ -124,14 +122,6 @@ class ServerSettings:
         )
 
 
-def is_loopback(host: str) -> bool:
-    """Returns whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
 def _bindable(address: str | None) -> str:
     """Returns what to listen on where only the name for clients is set."""
     return "127.0.0.1" if address is None else address
@@ -182,12 +172,4 @@ class _Reader:
     def ports(self) -> tuple[int, ...]:
         """Returns `rest.bind-port`, a port, a range or a list of them as in Flink; else `rest.port`."""
         key = "rest.bind-port" if "rest.bind-port" in self._configuration else "rest.port"
-        text = str(self._configuration.get(key, DEFAULT_PORT))
-        found: list[int] = []
-        for part in parse_list(text.replace(",", ";")):
-            match = re.fullmatch(r"\s*(\d{1,5})\s*(?:-\s*(\d{1,5})\s*)?", part)
-            first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
-            if not 0 <= first <= last <= _LARGEST_PORT:
-                raise ValueError(f"{key} must be a port, a range such as 8081-8090, or a list of them, got {text!r}")
-            found.extend(range(first, last + 1))
-        return tuple(found)
+        return parse_ports(str(self._configuration.get(key, DEFAULT_PORT)), key)

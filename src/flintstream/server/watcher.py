@@ -12,12 +12,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from flintstream.common.job_status import ENDED
 from flintstream.common.processes import Process
 from flintstream.jobmaster.details import JobDetails, from_json
 from flintstream.jobmaster.registry_files import JobFile
 from flintstream.server.driver_client import NoAnswerError, ask
 from flintstream.server.drivers import DriverRunsError, JobDirectory, describe_exit, terminate
-from flintstream.server.job import CANCELED, CANCELLING, ENDED, FAILED, INITIALIZING, RESTARTING, Job
+from flintstream.server.job import CANCELED, CANCELLING, FAILED, INITIALIZING, RESTARTING, Job
 from flintstream.server.jobs import JobRefusedError
 from flintstream.server.restarts import Refusal, restart_delay
 
@@ -162,7 +163,7 @@ class JobWatcher:
             await self._end(FAILED)
             return
         if not await self._dispatcher.blocking(self.directory.is_free):
-            job.driver = None  # Another process holds the lock: it is looked for.
+            await self._find_holder()
             return
         ending = await self._dispatcher.blocking(self._dispatcher.archive.ending, job.job_id)
         if ending is not None:
@@ -195,6 +196,16 @@ class JobWatcher:
         job.driver, job.restart_at = None, time.time() + delay
         job.set_status(RESTARTING)
         await self._dispatcher.save(job, self._revise(), f"{job.deaths[0].exception}; restarting in {delay:.1f} s")
+
+    async def _find_holder(self) -> None:
+        """Takes over another process that holds the lock of a driver that is gone. There may be none: a killed process
+        is a zombie while its last threads end and hold its files, and its death must not be overlooked."""
+        holder = await self._dispatcher.blocking(self.directory.find)
+        if holder is None or self.job.driver is None or holder.pid == self.job.driver.pid:
+            self._note_silence("the driver is gone, but something holds its lock still")
+            return
+        self.job.driver = holder
+        await self._dispatcher.save(self.job, event=f"took over the driver, process {holder.pid}")
 
     async def _end(self, status: str, failure: str | None = None) -> None:
         job = self.job

@@ -33,7 +33,7 @@ class RowsToBlocks:
         context: Any = TaskContext.get()
         partition = context.partitionId()
         slot = self.slots[partition % len(self.slots)]
-        for number, records in enumerate(_chunks(batches)):
+        for number, records in enumerate(row_chunks(batches)):
             # All fragments have the number of their block, by which blocks are selected; a source has no inputs to
             # distinguish.
             for fragment, data in enumerate(fragments_of(encode_block(Batch(records)))):
@@ -45,7 +45,8 @@ def blocks_of(frame: DataFrame, vertex_id: int, slots: tuple[int, ...]) -> DataF
     return frame.mapInArrow(RowsToBlocks(vertex_id, slots), ROW_SCHEMA)
 
 
-def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[list[tuple[Any, ...]]]:
+def row_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[list[tuple[Any, ...]]]:
+    """Yields the rows of a DataFrame's batches as tuples, some at a time."""
     pending: list[tuple[Any, ...]] = []
     for batch in batches:
         pending.extend(zip(*(_values(column) for column in batch.columns)))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import select
 import socket
+import sys
 import threading
 from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -69,7 +72,7 @@ class LevelTask:
             work = f"level {self.level} ({', '.join(self.vertices.values())}) of epoch {epoch}"
             sender = _Sender(connection, batches, self.vertices, f"{work} in slot {slot}")
             try:
-                _expect_done(connection.recv_bytes())
+                expect_done(connection.recv_bytes())
                 sender.start()
                 yield from _rows(connection)
             except (LevelFailed, EOFError, OSError) as error:
@@ -92,24 +95,43 @@ def settle_worker() -> None:
     if _settled:
         return
     _settled = True
-    _end_quietly_when_idle()
+    _end_quietly()
     # PySpark's daemon collects everything after each task. With the modules of a worker that costs 30 ms and more.
     gc.collect()
     gc.freeze()
 
 
-def _end_quietly_when_idle() -> None:
-    """Ends an idle worker when the JVM hangs up; PySpark would try to report it to the JVM, and print an error."""
+def _end_quietly() -> None:
+    """Ends a worker when the JVM hangs up, as it does with tasks that it cancels; PySpark would try to report that to the
+    JVM, and print an error.
+    """
     from pyspark import worker
 
     main = worker.main
 
     def main_unless_hung_up(infile: Any, outfile: Any) -> None:
-        if not infile.peek(1):
+        try:
+            if not infile.peek(1):
+                os._exit(0)
+            main(infile, outfile)
+            outfile.flush()
+        except (BrokenPipeError, ConnectionResetError):
             os._exit(0)
-        main(infile, outfile)
 
     worker.main = main_unless_hung_up
+
+
+def end_if_hung_up() -> None:
+    """Ends this worker, in the first of its tasks too, if the JVM has hung up: PySpark would print an error."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and "infile" not in frame.f_locals:
+        frame = frame.f_back
+    if frame is None:
+        return  # Another version of PySpark.
+    poll = select.poll()
+    poll.register(frame.f_locals["infile"].fileno(), select.POLLHUP)
+    if any(event & select.POLLHUP for _, event in poll.poll(0)):
+        os._exit(0)
 
 
 class _Sender(threading.Thread):
@@ -186,7 +208,7 @@ def _rows(connection: Connection) -> Iterator[pa.RecordBatch]:
             yield row_batch(columns)
             columns = [[] for _ in range(6)]
             gathered = 0
-    _expect_done(frame)
+    expect_done(frame)
     if columns[5]:
         yield row_batch(columns)
 
@@ -194,16 +216,18 @@ def _rows(connection: Connection) -> Iterator[pa.RecordBatch]:
 def row_batch(columns: list[list[Any]]) -> pa.RecordBatch:
     """Returns rows of the exchange, given one list per column."""
     arrays = [pa.array(column, pa.int32()) for column in columns[:5]]
-    return pa.RecordBatch.from_arrays([*arrays, _binary_array(columns[5])], schema=_ARROW_SCHEMA)
+    return pa.RecordBatch.from_arrays([*arrays, binary_array(columns[5])], schema=_ARROW_SCHEMA)
 
 
-def _binary_array(blocks: list[Any]) -> pa.Array:
+def binary_array(blocks: list[Any]) -> pa.Array:
+    """Returns an array of byte strings or memoryviews."""
     # pa.array() never releases a memoryview that it was given, nor the bytes behind it (seen with pyarrow 26.0).
     offsets = array("i", itertools.accumulate(map(len, blocks), initial=0))
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(blocks))]
     return pa.Array.from_buffers(pa.binary(), len(blocks), buffers)
 
 
-def _expect_done(frame: bytes) -> None:
+def expect_done(frame: bytes) -> None:
+    """Raises the reason if a slot has refused the task."""
     if frame[:1] == FAILED:
         raise LevelFailed(frame[1:].decode(errors="replace"))

@@ -31,7 +31,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import DataFrame, SparkSession
 
 from flintstream.common.environment_variables import environment_variables, spark_master
-from flintstream.common.flint_options import SPARK_LOG_LEVEL
+from flintstream.common.flint_options import SPARK_LOG_LEVEL, wanted_transport
 from flintstream.common.owned_directories import LONGEST_SOCKET_PATH, owned_directory
 from flintstream.spark.encryption import check_encrypted, encrypting_settings, is_encrypted, require_package
 from flintstream.spark.ending import before_ending, handle_signals
@@ -90,6 +90,21 @@ _LOCAL_DEFAULTS = {
     "spark.authenticate": "true",
 }
 
+_SPARE_TASKS = 2
+"""Task slots for other Spark jobs beside a pipelined one, such as those of a SparkSink."""
+_CLUSTER_TASK_CPUS = "0.25"
+"""Of a pipelined job on a cluster: room for two tasks a slot, with a slot a core, and as many others."""
+PIPELINED_DEFAULTS = {
+    # A row goes from Java to Python and back when it is there, not when a buffer is full.
+    "spark.python.udf.pipelined.enabled": "true",
+    # Each row fills the buffer of the shuffle, and is sent at once; so nothing waits for the periodic flush.
+    "spark.shuffle.streaming.networkBufferSize": "1",
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1000",
+    # Two rows in flight per receiver; the credits of channels allow for more than that in the slots.
+    "spark.shuffle.streaming.writerMaxMemory": "1",
+    "spark.shuffle.streaming.readerMaxMemory": "2097152",
+}
+
 # The settings of an epoch's plan; on the job's own session, so that the user's queries keep theirs.
 _JOB_SETTINGS = {
     # An adaptive plan may coalesce or skip partitions, but a level always has one task per subtask.
@@ -132,8 +147,8 @@ class _OwnSpark:
     """Whether all files of a local JVM are in its directory, without an event log to finish."""
 
 
-def get_or_create_session(config: Mapping[str, str] | None = None) -> SparkSession:
-    """Returns the process's Spark session: the user's if there is one, else a new one.
+def get_or_create_session(config: Mapping[str, str] | None = None, slots: int = 1) -> SparkSession:
+    """Returns the process's Spark session: the user's if there is one, else a new one, for a job with that many slots.
 
     ``config`` is the job's configuration; its ``spark.*`` keys are passed to a new session and override every default
     here. Raises :class:`SessionError` for a session that cannot run jobs,
@@ -147,7 +162,7 @@ def get_or_create_session(config: Mapping[str, str] | None = None) -> SparkSessi
         _forget_the_dead()
         spark = _existing_session()
         if spark is None:
-            spark = _start_session(config)
+            spark = _start_session(config, slots)
     _use_this_python(spark.sparkContext)
     check_session(spark)
     if is_encrypted(config) and not is_local(spark):
@@ -241,13 +256,13 @@ def _existing_session() -> SparkSession | None:
     return None
 
 
-def _start_session(config: Mapping[str, str]) -> SparkSession:
+def _start_session(config: Mapping[str, str], slots: int) -> SparkSession:
     check_settings(config)
     # A program that logs at INFO does not want the JVM connections logged.
     logging.getLogger("py4j").setLevel(logging.ERROR)
     directory = _jvm_directory()
     builder = SparkSession.builder
-    for key, value in spark_settings(config, directory).items():
+    for key, value in spark_settings(config, directory, slots).items():
         builder = builder.config(key, value)
     with environment_variables(_jvm_environment(directory)), broken_off_cleanly(directory):
         spark = builder.getOrCreate()
@@ -268,11 +283,20 @@ def _own_it(spark: SparkSession, directory: Path) -> None:
     hush(context)
 
 
-def spark_settings(config: Mapping[str, str], work: Path) -> dict[str, str]:
+def spark_settings(config: Mapping[str, str], work: Path, slots: int = 1) -> dict[str, str]:
     """Returns the settings of our own Spark, with its files in a directory; those in `config` take precedence."""
     given = {key: str(value) for key, value in config.items() if key.startswith("spark.")}
     master = given.get("spark.master") or spark_master() or "local[*]"
     settings = {**_DEFAULTS, "spark.master": master}
+    if wanted_transport(config) == "pipelined":
+        settings |= PIPELINED_DEFAULTS
+        if master == "local[*]":
+            # The tasks of a pipelined job all run at once, and mostly wait; its slots are the processes that work.
+            cores = os.cpu_count() or 1
+            settings["spark.master"] = master = f"local[{max(cores, 2 * slots + _SPARE_TASKS)}]"
+            settings["spark.default.parallelism"] = str(cores)
+        elif not _is_local_master(master):
+            settings["spark.task.cpus"] = _CLUSTER_TASK_CPUS
     settings["spark.sql.warehouse.dir"] = (work / "warehouse").as_uri()
     if _is_local_master(master):
         settings.update(_LOCAL_DEFAULTS | _SMALL_HEAP)
@@ -284,7 +308,7 @@ def spark_settings(config: Mapping[str, str], work: Path) -> dict[str, str]:
             settings["spark.python.unix.domain.socket.enabled"] = "false"
     elif is_encrypted(config):
         settings.update(encrypting_settings(given))
-    settings.update(given)
+    settings.update({key: value for key, value in given.items() if key != "spark.master"})
     options = [_logging_options(config), f"-Djava.io.tmpdir={work}"]
     if _is_local_master(master):
         options.insert(0, _JVM_OPTIONS)

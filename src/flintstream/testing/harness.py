@@ -406,7 +406,8 @@ class OperatorHarness:
             raise RuntimeError(f"input {input_index + 1} has ended and accepts no more elements")
 
     def _fetch_spools(self) -> None:
-        for name, spool in self._services.spools.items():
+        self._services.seal_all()
+        for name, spool in [*self._services.sealed.items(), *self._services.spools.items()]:
             for page in range(spool.pages):
                 self._spooled.setdefault(name, []).extend(pickle.loads(spool.page(page)))
             spool.clear()

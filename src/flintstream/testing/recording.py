@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
-from flintstream.runtime.block import Idleness, Watermark, decode_block, encode_block
+from flintstream.runtime.block import Idleness, LatencyMarker, Watermark, decode_block, encode_block
 from flintstream.runtime.output import Output
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class Record(NamedTuple):
     timestamp: int | None = None
 
 
-Element = Record | Watermark | Idleness
+Element = Record | Watermark | Idleness | LatencyMarker
 
 
 def records_of(batch: Batch) -> list[Record]:
@@ -55,6 +55,10 @@ class Recorder:
     def process_idleness(self, idle: bool) -> None:
         """Stores a change between idle and active."""
         self.elements.append(Idleness(idle))
+
+    def process_latency_marker(self, marker: LatencyMarker) -> None:
+        """Stores a latency marker."""
+        self.elements.append(marker)
 
     def finish(self) -> None:
         """Records the end of the operator's output."""

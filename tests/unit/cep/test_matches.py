@@ -182,6 +182,15 @@ class TestSkipping:
         assert [match for time in range(5, 30) for match in machine.advance(time)] == ["b2 b3 c", "b3 c"]
         assert machine.state.is_empty() and not machine.buffer.entries
 
+    def test_events_of_a_match_need_not_be_in_the_order_of_their_times(self) -> None:
+        # Timestamps and ids. After a restore events are taken that were late before. What is kept is as in Flink.
+        loop = [("a", (21, 1)), ("a", (10, 2))]
+        assert Skip.skip_to_next().first_kept(loop) == (21, 2)
+        assert Skip.skip_past_last_event().first_kept(loop) == (10, 3)
+        pair = [("a", (21, 1)), ("b", (10, 2))]
+        assert Skip.skip_to_next().first_kept(pair) == (10, 3)
+        assert Skip.skip_past_last_event().first_kept(pair) == (21, 2)
+
     def test_a_stage_that_is_not_there(self) -> None:
         skip = Skip.skip_to_first("x")
         pattern = stage(stage(begin("a", skip).next("x"), "x").optional().next("c"), "c")

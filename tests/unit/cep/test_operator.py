@@ -20,8 +20,10 @@ from flintstream.cep.compiler import compile_pattern
 from flintstream.common.output_tag import OutputTag
 from flintstream.common.time import Duration
 from flintstream.runtime.batch import CHUNK, MAX_WATERMARK, Batch
+from flintstream.runtime.cep import operator as operator_module
 from flintstream.runtime.cep.operator import BUFFER_TABLE, NFA_TABLE, PARTIAL_MATCHES, WAITING_TABLE, CepOperator
 from flintstream.runtime.cep.spec import CepSpec
+from flintstream.runtime.cep.waiting import WaitingEvents
 from flintstream.runtime.operators.base import LATE_RECORDS
 from flintstream.runtime.state.backend import StateMigrationException
 from flintstream.runtime.state.rocksdb.segments import SegmentedMap
@@ -93,6 +95,12 @@ def metric(harness: OneInputOperatorHarness, name: str) -> Any:
     return harness.operator.context.runtime_context.get_metrics_group().snapshot()[name]
 
 
+def waiting(harness: OneInputOperatorHarness, key: str) -> list[tuple[int, str]]:
+    """The stored events of a key that wait: timestamps and words, in order."""
+    groups = dict(harness.keyed_state(WAITING_TABLE)[key]).values()
+    return [(time, word) for time, _, (_, word) in sorted(event for group in groups for event in group)]
+
+
 def stored(harness: OneInputOperatorHarness) -> list[int]:
     return [len(harness.keyed_state(table)) for table in (NFA_TABLE, BUFFER_TABLE, WAITING_TABLE)]
 
@@ -161,6 +169,17 @@ class TestEventTime:
             harness.process_watermark(51)
             assert harness.side_output(TIMED_OUT) == ["a"]
 
+    def test_events_behind_the_beginning_of_a_match_end_windows_between_two_events(self) -> None:
+        # As in Flink: once a match has begun, each further event up to the same watermark sets a timer as well.
+        pattern = a_then_b(None).followed_by("c").where(named("c")).within(Duration.of_millis(6))
+        with cep(pattern.within(Duration.of_millis(3), WithinType.PREVIOUS_AND_CURRENT)) as harness:
+            feed_all(harness, [(("k", "a1"), 8), (("k", "d"), 10), (("k", "a2"), 11), (("k", "b"), 12)])
+            harness.process_watermark(14)
+            harness.process_watermark(15)
+            assert harness.side_output_with_timestamps(TIMED_OUT) == [("a1 b", 14)]
+            harness.process_watermark(16)
+            assert harness.side_output_with_timestamps(TIMED_OUT) == [("a1 b", 14), ("a2 b", 15)]
+
     def test_the_end_of_the_input_lets_everything_through(self) -> None:
         with cep(a_then_b(10)) as harness:
             feed(harness, "k", "a1 b1 a2")
@@ -209,6 +228,13 @@ class TestProcessingTime:
             harness.end_input()
             assert harness.output == ["a b", "a b"]
 
+    def test_events_that_wait_in_a_checkpoint_come_at_the_end_of_the_input(self) -> None:
+        with cep(a_then_b(), event_time=False, compare=lambda left, right: 0, processing_time=100) as harness:
+            harness.process_elements([("k", "a"), ("k", "b")])
+            harness.snapshot(1)
+            harness.end_input()
+            assert harness.output == ["a b"] and stored(harness) == [0, 0, 0]
+
 
 class TestFunctions:
     def test_side_outputs_and_the_context(self) -> None:
@@ -251,6 +277,13 @@ class TestFunctions:
         text = str(raised.value)
         assert "Failure happened in filter function." in text and "no_such_field" in text
         assert f"Record at fault: ('k', '{stage}')" in text
+        assert f"offered to stage '{stage}'" in text
+
+    def test_a_failing_condition_of_a_stage_that_must_not_match(self) -> None:
+        pattern = Pattern.begin("a").where(named("a")).not_next("no").where(lambda event: event.no_such_field)
+        with cep(pattern.followed_by("b")) as harness, pytest.raises(UserCodeError, match="offered to stage 'no'"):
+            feed(harness, "k", "a b")
+            harness.process_watermark(9)
 
     def test_a_failing_function_names_the_match(self) -> None:
         with cep(a_then_b(), Does(lambda match, ctx: 1 // 0)) as harness:
@@ -285,6 +318,24 @@ class TestFunctions:
             harness.process_watermark(5)
             assert harness.output == ["a"]
         assert life == ["condition in x", "operator under test", "condition closed"]
+
+    def test_all_are_closed_though_one_fails(self) -> None:
+        life: list[str] = []
+
+        class Fails(RichIterativeCondition):
+            def filter(self, value: Any, ctx: Any) -> bool:
+                return True
+
+            def close(self) -> None:
+                raise OSError("cannot be closed")
+
+        class Closes(Words):
+            def close(self) -> None:
+                life.append("closed")
+
+        with pytest.raises(UserCodeError, match="cannot be closed"), cep(Pattern.begin("a").where(Fails()), Closes()):
+            pass
+        assert life == ["closed"]
 
 
 class TestState:
@@ -325,16 +376,41 @@ class TestState:
                 assert harness.side_output(TIMED_OUT) == ["a9"]
                 assert stored(harness) == [0, 0, 0]
 
+    @pytest.mark.parametrize(
+        ("window", "skip", "matches", "timed_out"),
+        [
+            (10, AfterMatchSkipStrategy.no_skip(), ["a100 b75"], [("a50", 60)]),
+            (30, AfterMatchSkipStrategy.skip_to_next(), ["a50 b75", "a100 b75"], []),
+            (30, AfterMatchSkipStrategy.skip_past_last_event(), ["a50 b75", "a100 b75"], []),
+            (30, AfterMatchSkipStrategy.skip_to_first("b"), ["a50 b75", "a100 b75"], []),
+        ],
+    )
+    def test_what_began_earlier_is_decided_by_time_though_it_came_after_a_restore(
+        self, window: int, skip: AfterMatchSkipStrategy, matches: list[str], timed_out: list[tuple[str, int]]
+    ) -> None:
+        # The watermark is not restored, so that events come that would have been late. The results are Flink's.
+        pattern = a_then_b(window, skip)
+        with cep(pattern) as harness:
+            harness.process_element(("k", "a100"), 100)
+            harness.process_watermark(100)
+            snapshot = harness.snapshot()
+        with restored(pattern, snapshot) as harness:
+            feed_all(harness, [(("k", "a50"), 50), (("k", "b75"), 75)])
+            harness.process_watermark(80)
+            assert harness.output == matches
+            assert harness.side_output_with_timestamps(TIMED_OUT) == timed_out
+            assert stored(harness) == [0, 0, 0]
+
     def test_an_event_is_written_once_while_it_waits(self) -> None:
         with cep(a_then_b()) as harness:
             feed(harness, "k", "a b")
             harness.snapshot(1)
-            assert harness.keyed_state(WAITING_TABLE) == {"k": [(1, ("k", "a")), (2, ("k", "b"))]}
+            assert waiting(harness, "k") == [(1, "a"), (2, "b")]
             feed(harness, "k", "a2 b2", 3)
             harness.snapshot(2)
-            assert len(harness.keyed_state(WAITING_TABLE)["k"]) == 4
+            assert waiting(harness, "k") == [(1, "a"), (2, "b"), (3, "a2"), (4, "b2")]
             harness.process_watermark(3)
-            assert harness.output == ["a b"]
+            assert harness.output == ["a b"] and stored(harness)[2] == 0
             harness.process_watermark(9)
             assert harness.output == ["a b", "a2 b2"]
 
@@ -345,6 +421,69 @@ class TestState:
             harness.process_element(("k", "b"), 5)
             harness.process_watermark(9)
             assert harness.output == ["a b"]
+
+    def test_events_of_one_time_keep_their_order_though_they_were_written_with_others(self) -> None:
+        def order(match: Any, ctx: Any) -> list[str]:
+            return [words(match)]
+
+        every = Pattern.begin("all").times(5).consecutive()
+        with cep(every, Does(order)) as harness:
+            feed_all(harness, [(("k", "first"), 10), (("k", "1"), 30)])
+            harness.snapshot(1)
+            feed_all(harness, [(("k", "second"), 25), (("k", "2"), 30)])
+            harness.snapshot(2)
+            harness.process_watermark(12)
+            harness.process_element(("k", "3"), 30)
+            harness.process_watermark(26)
+            snapshot = harness.snapshot(3)
+            harness.process_watermark(30)
+            assert harness.output == ["first second 1 2 3"]
+        with restored(every, snapshot) as harness:
+            harness.process_element(("k", "4"), 30)
+            harness.process_watermark(30)
+            assert harness.output == ["first second 1 2 3", "second 1 2 3 4"]
+
+    def test_of_many_events_on_disk_only_those_that_are_due_are_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(operator_module, "_MOST_WAITING", 50)
+        with cep(a_then_b(), state_backend="rocksdb") as harness:
+            feed_all(harness, [(("k", f"c{number}"), number) for number in range(1, 10_001)])
+            harness.snapshot(1)
+            for watermark in (10, 20, 5_000, 9_950):
+                harness.process_watermark(watermark)
+                assert harness.operator._waiting.size == 0
+                left = waiting(harness, "k")
+                assert len(left) == 10_000 - watermark and left[0][0] == watermark + 1
+            assert len(harness.event_time_timers) == 2  # one for each group
+            harness.process_watermark(9_951)
+            assert stored(harness)[2] == 0 and harness.operator._waiting.size == 49  # not many any more
+            harness.process_watermark(10_000)
+            assert stored(harness) == [0, 0, 0] and not harness.event_time_timers
+
+    def test_stored_events_are_read_in_rounds(self, state_backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(operator_module, "_MOST_GROUPS", 20)
+        monkeypatch.setattr(operator_module, "_MOST_WAITING", 1499)
+        most = 0
+
+        class Watched(WaitingEvents):
+            def add(self, *args: Any, **options: Any) -> None:
+                nonlocal most
+                super().add(*args, **options)
+                most = max(most, self.size)
+
+        def fed(words: str, start: int) -> list[tuple[Any, int]]:
+            return [
+                ((f"key {key}", word), start + place) for place, word in enumerate(words.split()) for key in range(500)
+            ]
+
+        with cep(a_then_b(None)) as harness:
+            feed_all(harness, fed("c a c", 1))
+            harness.snapshot(1)
+            feed_all(harness, fed("b a", 4))
+            harness.operator._waiting.__class__ = Watched
+            harness.process_watermark(MAX_WATERMARK)
+            assert harness.output == ["a b"] * 500 and metric(harness, PARTIAL_MATCHES) == 500
+            assert most <= 20 * 5 if state_backend == "rocksdb" else most == 2500
+            assert stored(harness)[2] == 0
 
     def test_other_parallelism(self) -> None:
         pattern = a_then_b(100)
@@ -384,10 +523,56 @@ class TestState:
         refusal = "the pattern has changed.*1 partial matches of 1 keys cannot be continued.*'?c.*set another uid"
         with pytest.raises(StateMigrationException, match=refusal), restored(changed, open_match):
             pass
+        as_a_loop = a_then_b(100).one_or_more()
+        states = "there: none; new ones: b:0 \\(normal\\), b:1 \\(normal\\); states with other transitions: b .*, a "
+        with pytest.raises(StateMigrationException, match=states), restored(as_a_loop, open_match):
+            pass
+        strict = Pattern.begin("a").where(named("a")).next("b").where(named("b")).within(Duration.of_millis(100))
+        states = "no longer there: none; new ones: none; states with other transitions: b \\(normal\\)\\."
+        with pytest.raises(StateMigrationException, match=states), restored(strict, open_match):
+            pass
         with restored(changed, nothing_open) as harness:
             feed(harness, "k", "a b c", 10)
             harness.process_watermark(20)
             assert harness.output == ["a b c"]
+
+    def test_matches_that_a_former_strategy_held_back_come_without_it(self) -> None:
+        def b_then_c(skip: AfterMatchSkipStrategy) -> Any:
+            pattern = Pattern.begin("b", skip).where(named("b")).one_or_more().greedy()
+            return pattern.followed_by("c").where(named("c")).within(Duration.of_millis(100))
+
+        with cep(b_then_c(AfterMatchSkipStrategy.skip_to_first("b"))) as harness:
+            feed(harness, "k", "b1 b2 c")
+            harness.process_watermark(3)
+            assert harness.output == ["b1 b2 c"]
+            snapshot = harness.snapshot()
+        with restored(b_then_c(AfterMatchSkipStrategy.no_skip()), snapshot) as harness:
+            feed(harness, "k", "x", 4)
+            harness.process_watermark(4)
+            assert harness.output == ["b2 c"]
+            harness.process_watermark(MAX_WATERMARK)
+            assert harness.output == ["b2 c"] and stored(harness) == [0, 0, 0]
+
+    @pytest.mark.parametrize("event_time", [True, False])
+    @pytest.mark.parametrize("watermark", [0, 1], ids=["an event waits", "a partial match"])
+    def test_another_time_is_refused_if_there_is_something_to_take_over(self, event_time: bool, watermark: int) -> None:
+        def by_word(left: Any, right: Any) -> int:
+            return (left[1] > right[1]) - (left[1] < right[1])
+
+        with cep(a_then_b(100), event_time=event_time, compare=by_word) as harness:
+            empty = harness.snapshot(1)
+            harness.process_element(("k", "a"), *([1] if event_time else []))
+            harness.process_watermark(watermark) if event_time else harness.set_processing_time(watermark)
+            snapshot = harness.snapshot(2)
+        with restored(a_then_b(100), empty, event_time=not event_time):
+            pass  # There is nothing to take over.
+        times = ("event", "processing") if event_time else ("processing", "event")
+        refusal = "taken in {} time and the pattern is now in {} time".format(*times)
+        with (
+            pytest.raises(StateMigrationException, match=refusal),
+            restored(a_then_b(100), snapshot, event_time=not event_time),
+        ):
+            pass
 
     def test_a_key_with_many_partial_matches(self, state_backend: str) -> None:
         # With RocksDB its events are stored one by one, since there are many.

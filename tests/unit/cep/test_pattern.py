@@ -50,7 +50,9 @@ MALFORMED: list[tuple[Callable[[], Any], str]] = [
     (lambda: a().times(2).until(bool), "The until condition is only applicable to looping states."),
     (lambda: a().one_or_more().until(bool).until(bool), "Only one until condition can be applied."),
     (lambda: a().greedy(), "'a'.*Option not applicable to singleton quantifier"),
-    (lambda: group().one_or_more().greedy(), "Option not applicable to group pattern"),
+    (lambda: group().one_or_more().greedy(), "group of stage 'a', stage 'b': Option not applicable to group pattern"),
+    (lambda: group().times(2).times(3), "group of stage 'a', stage 'b': Already applied quantifier"),
+    (lambda: group().consecutive(), "group of stage 'a', stage 'b': Consecutive not applicable"),
     (lambda: a().one_or_more().allow_combinations().greedy(), "Option not applicable to FollowedByAny pattern"),
     (lambda: a().optional().optional(), "'a'.*Optional already applied!"),
     (lambda: a().times(0, 2).optional(), "Optional already applied!"),
@@ -84,6 +86,10 @@ NOT_COMPILED: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: a().next("b").within(seconds(9), WithinType.PREVIOUS_AND_CURRENT).within(seconds(3)),
         "'b'.*The window length between the previous and current event cannot be larger than",
+    ),
+    (
+        lambda: a().next("b:c").within(seconds(9), WithinType.PREVIOUS_AND_CURRENT).within(seconds(3)),
+        "'b:c'.*The window length between the previous and current event cannot be larger than",
     ),
     (
         lambda: Pattern.begin(Pattern.begin("a").optional().next("b").optional()).one_or_more().next("c"),

@@ -21,6 +21,7 @@ from flintstream.cep import (
     RichPatternFlatSelectFunction,
     RichPatternSelectFunction,
     TimedOutPartialMatchHandler,
+    WithinType,
 )
 from flintstream.common import Duration, Types, WatermarkStrategy
 from flintstream.common.output_tag import OutputTag
@@ -212,9 +213,16 @@ class TestWarning:
     def test_an_endless_stream_without_a_window(self, env: StreamExecutionEnvironment) -> None:
         stream = env.add_source(Endless()).key_by(lambda event: event[0])
         endless = Pattern.begin("a").next("b")
-        with pytest.warns(UserWarning, match="'a', 'b' has no within.*for ever") as told:
+        with pytest.warns(UserWarning, match="'a', stage 'b' has no within.*for ever") as told:
             CEP.pattern(stream, endless).select(Select())
         assert len(told) == 1 and told[0].filename == __file__
+
+    def test_a_window_between_two_events_ends_by_another_event_only(self, env: StreamExecutionEnvironment) -> None:
+        stream = env.add_source(Endless()).key_by(lambda event: event[0])
+        pattern = Pattern.begin(Pattern.begin("a").next("b")).next("c")
+        pattern = pattern.within(Duration.of_millis(5), WithinType.PREVIOUS_AND_CURRENT)
+        with pytest.warns(UserWarning, match="the group of stage 'a', stage 'b', stage 'c' has only windows between"):
+            CEP.pattern(stream, pattern).select(Select())
 
     def test_no_warning_where_nothing_stays(self, env: StreamExecutionEnvironment) -> None:
         endless = env.add_source(Endless()).key_by(lambda event: event[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import pickle
@@ -9,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 
 from flintstream.common import Row
@@ -16,6 +18,7 @@ from flintstream.common.serialization import BulkWriterFactory
 from flintstream.datastream import StreamExecutionEnvironment
 from flintstream.datastream.connectors.base import SourceError
 from flintstream.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
+from flintstream.datastream.formats import avro
 from flintstream.datastream.formats.avro import (
     AvroBulkWriters,
     AvroFormat,
@@ -148,3 +151,45 @@ def test_fields_of_a_row_are_found_by_name_or_else_by_position() -> None:
     schema, back = AvroRowSerializationSchema(None, text), AvroRowDeserializationSchema(None, text)
     for row in (Row(id=1, name="a"), Row(name="a", id=1), Row(1, "a"), (1, "a"), Row(f0=1, f1="a")):
         assert back.deserialize(schema.serialize(row)) == Row(id=1, name="a")
+
+
+class TestSplits:
+    """A file is split by its sync markers."""
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        path = tmp_path / "in.avro"
+        with path.open("wb") as file:
+            schema = record("number", x="long", text="string")
+            records = [{"x": number, "text": "a" * (number % 7)} for number in range(300)]
+            fastavro.writer(file, schema, records, codec="deflate", sync_interval=200)
+        return path
+
+    @pytest.mark.parametrize("size", [1, 7, 16, 17, 100, 131, 500, 4000])
+    def test_each_record_is_in_one_split(self, path: Path, size: int) -> None:
+        source = FileSource.for_bulk_file_format(AvroFormat(), str(path)).set_split_size(size).build()
+        count = len(splits_of(source))
+        assert count == -(-path.stat().st_size // size)
+        assert [each["x"] for each in read_all(source)] == [*range(300)]
+
+    def test_resume_from_every_position_of_every_split(self, path: Path) -> None:
+        source = FileSource.for_bulk_file_format(AvroFormat(), str(path)).set_split_size(500).build()
+        splits = splits_of(source)
+        assert len(splits) > 2
+        for split in splits:
+            with closing(source.create_reader(split, None)) as reader:
+                expected = reader.read(1000).values
+            assert 0 < len(expected) < 300
+            check_resume(source, split, expected)
+
+    def test_a_marker_across_two_reads_is_found(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(avro, "_SCAN_BYTES", 5)
+        source = FileSource.for_bulk_file_format(AvroFormat(), str(path)).set_split_size(300).build()
+        assert [each["x"] for each in read_all(source)] == [*range(300)]
+
+    def test_a_compressed_file_is_read_whole(self, path: Path) -> None:
+        packed = path.with_suffix(".avro.gz")
+        packed.write_bytes(gzip.compress(path.read_bytes()))
+        source = FileSource.for_bulk_file_format(AvroFormat(), str(packed)).set_split_size(100).build()
+        assert len(splits_of(source)) == 1
+        assert len(read_all(source)) == 300

@@ -172,8 +172,8 @@ def test_the_builder() -> None:
         people().add_number_column("n", int)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="cannot be read from text"):
         people().add_number_column("n", Types.MAP(Types.STRING(), Types.INT())).build()
-    with pytest.raises(NotImplementedError):
-        people().set_any_property_name("rest")
+    with pytest.raises(ValueError, match="set_any_property_name: expected a name, got ''"):
+        people().set_any_property_name("")
     with pytest.raises(ValueError, match="no columns"):
         CsvReaderFormat.for_schema(CsvSchema.builder().build())
     with pytest.raises(TypeError, match="expected a CsvSchema"):
@@ -278,3 +278,14 @@ def test_files_are_written_by_the_schema(tmp_path: Path) -> None:
 def test_a_decimal_that_does_not_fit_is_none_as_in_flink(tmp_path: Path) -> None:
     schema = CsvSchema.builder().add_number_column("n", DataTypes.DECIMAL(3, 1))
     assert plain(read_all(csv_source(tmp_path / "a.csv", schema, "12345.6\n12.34\n"))) == [(None,), (Decimal("12.3"),)]
+
+
+def test_fields_behind_the_last_column_may_be_left_out(tmp_path: Path) -> None:
+    schema = CsvSchema.builder().add_number_column("a").add_string_column("b")
+    text = "1,x\n2,y,and,more\n"
+    with pytest.raises(SourceError, match="it has 4 fields, not 2"):
+        read_all(csv_source(tmp_path / "a.csv", schema, text))
+    rows = read_all(csv_source(tmp_path / "b.csv", schema.set_any_property_name("rest"), text))
+    assert rows == [Row(a=1, b="x"), Row(a=2, b="y")]
+    with pytest.raises(SourceError, match="it has 1 fields, not 2"):
+        read_all(csv_source(tmp_path / "c.csv", schema, "1\n"))

@@ -116,9 +116,47 @@ def test_a_bounded_source_with_a_rate_ends() -> None:
         (lambda: DataGeneratorSource(str, 1, type_info=str), "must be a type"),
         (lambda: RateLimiterStrategy.per_second(0), "greater than 0"),
         (lambda: RateLimiterStrategy.per_second("x"), "expected a number"),
-        (lambda: RateLimiterStrategy.per_checkpoint(5), "not supported yet"),
+        (lambda: RateLimiterStrategy.per_checkpoint(0), "records_per_checkpoint must be at least 1"),
     ],
 )
 def test_bad_arguments(make: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError, NotImplementedError), match=message):
         make()
+
+
+class _Context:
+    """What the reader asks of its runtime context."""
+
+    def __init__(self, parallelism: int, checkpointing: bool = True) -> None:
+        self.get_number_of_parallel_subtasks = lambda: parallelism
+        self.is_checkpointing_enabled = lambda: checkpointing
+
+
+def test_a_number_of_records_between_two_checkpoints() -> None:
+    source = DataGeneratorSource(lambda index: index, 100, RateLimiterStrategy.per_checkpoint(7))
+    context: Any = _Context(2)
+    reader = source.create_source_reader(context)
+    first, second = splits_of(source, 2)
+    reader.add_splits([(first, None)])
+
+    def polled() -> list[int]:
+        return [value for block in reader.poll(1000) for value in block.values]
+
+    assert reader.next_due() == 0.0
+    assert polled() + polled() == [0, 1, 2]
+    assert reader.next_due() is None  # It waits for a checkpoint, and is polled until there is one.
+    reader.notify_checkpoint_complete({second.split_id: 0})
+    assert polled() == []
+    reader.notify_checkpoint_complete(reader.snapshot())
+    assert reader.next_due() == 0.0
+    assert polled() + polled() == [3, 4, 5]
+
+
+def test_a_number_of_records_between_checkpoints_that_there_are_not() -> None:
+    source = DataGeneratorSource(lambda index: index, None, RateLimiterStrategy.per_checkpoint(3))
+    few: Any = _Context(4)
+    with pytest.raises(SourceError, match=r"per_checkpoint\(3\): must be at least the parallelism of the source, 4"):
+        source.create_source_reader(few)
+    none: Any = _Context(1, checkpointing=False)
+    with pytest.raises(SourceError, match=r"per_checkpoint\(3\): the job takes no checkpoints"):
+        source.create_source_reader(none)

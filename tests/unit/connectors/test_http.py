@@ -185,8 +185,9 @@ def test_what_the_engine_is_told() -> None:
     assert (source.bounded, source.replayable, source.parallel) == (False, True, False)
     assert source.produced_type == Types.INT()
     assert not HttpSource("http://localhost/").replayable
-    with pytest.raises(NotImplementedError, match="HttpSource takes no watermark strategy"):
-        source.create_operator(WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(1)))
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(1))
+    with pytest.raises(NotImplementedError, match="HttpSource has no splits that could wait for others"):
+        source.create_operator(strategy.with_watermark_alignment("group", Duration.of_seconds(1)))
 
 
 @pytest.mark.parametrize(

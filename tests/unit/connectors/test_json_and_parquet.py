@@ -16,7 +16,6 @@ import pytest
 from flintstream.common import Row, Types
 from flintstream.datastream.connectors.base import SourceError
 from flintstream.datastream.connectors.file_system import FileSource
-from flintstream.datastream.formats import orc
 from flintstream.datastream.formats.json import (
     JsonLinesFormat,
     JsonRowDeserializationSchema,
@@ -189,8 +188,3 @@ def test_parquet_timestamps_with_a_zone(tmp_path: Path) -> None:
     table = pa.table({"at": pa.array([at, None], pa.timestamp("ns", "UTC")), "raw": [b"x", None]})
     pq.write_table(table, path)
     assert read_all(parquet_source(path, ParquetFormat())) == [{"at": at, "raw": b"x"}, {"at": None, "raw": None}]
-
-
-def test_names_that_are_not_available_yet() -> None:
-    with pytest.raises(NotImplementedError, match="not supported yet"):
-        orc.OrcBulkWriters.for_row_type(None)

@@ -17,7 +17,7 @@ import pytest
 from flintstream.common import Configuration, Instant, Row, Types
 from flintstream.common.serialization import BulkWriterFactory
 from flintstream.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
-from flintstream.datastream.formats import parquet_writers
+from flintstream.datastream.formats import columnar_writers
 from flintstream.datastream.formats.avro import AvroSchema
 from flintstream.datastream.formats.parquet import (
     AvroParquetWriters,
@@ -146,8 +146,8 @@ def test_records_that_do_not_fit_are_named(record: Any, named: str) -> None:
 
 
 def test_row_groups_become_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_writers, "_BATCH_ROWS", 10)
-    monkeypatch.setattr(parquet_writers, "GROUP_BYTES", 8 * 35)
+    monkeypatch.setattr(columnar_writers, "_BATCH_ROWS", 10)
+    monkeypatch.setattr(columnar_writers, "GROUP_BYTES", 8 * 35)
     factory: Any = ParquetBulkWriters.for_arrow_schema(pa.schema([("id", pa.int64())]))
     stream = io.BytesIO()
     writer = factory.create(stream)

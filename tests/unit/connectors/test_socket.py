@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import cloudpickle
 import pytest
 from tests.waiting import wait_until
 
@@ -118,8 +119,27 @@ def test_what_the_engine_is_told() -> None:
     assert source.produced_type == Types.STRING()
     with pytest.raises(UserCodeError, match="one subtask: set the source's parallelism to 1, not 2"):
         opened(source.create_operator(None), parallelism=2)
-    with pytest.raises(NotImplementedError, match="assign_timestamps_and_watermarks"):
-        source.create_operator(WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(1)))
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment("group", Duration.of_seconds(1))
+    with pytest.raises(NotImplementedError, match="SocketTextSource has no splits that could wait for others"):
+        source.create_operator(strategy)
+
+
+def test_a_watermark_strategy(server: socket.socket) -> None:
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(10)).with_timestamp_assigner(
+        lambda line, before: int(line)
+    )
+    serve(server, [b"100\n90\n", b"300\n"])
+    operator: Any = source_for(server).create_operator(pickle.loads(cloudpickle.dumps(strategy)))
+    received = opened(operator)
+    try:
+        wait_for(lambda: operator._ended.is_set())
+        while not operator.exhausted:
+            operator.read_epoch(2)
+            operator.end_epoch()
+    finally:
+        operator.close()
+    assert received.elements[:3] == ["100", "90", ("watermark", 89)]
+    assert received.elements[3:5] == ["300", ("watermark", 289)]
 
 
 @pytest.mark.parametrize(

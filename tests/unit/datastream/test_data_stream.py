@@ -356,11 +356,6 @@ def test_sink_to(numbers: DataStream) -> None:
         numbers.sink_to(5)  # type: ignore[arg-type]
 
 
-def test_not_yet(numbers: DataStream) -> None:
-    with pytest.raises(NotImplementedError, match="cached streams are not supported in this version"):
-        numbers.cache()
-
-
 def test_the_plan(env: StreamExecutionEnvironment, pairs: DataStream) -> None:
     pairs.map(lambda t: t, PAIR).set_parallelism(3).key_by(lambda t: t[0]).sum(1).print()
     nodes = json.loads(env.get_execution_plan())["nodes"]

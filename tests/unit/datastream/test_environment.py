@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,23 @@ from flintstream.common import Configuration, Row, Types, WatermarkStrategy
 from flintstream.datastream import (
     CheckpointingMode,
     ParallelSourceFunction,
+    ProcessFunction,
     RichSourceFunction,
     RuntimeExecutionMode,
     SlotSharingGroup,
     SourceFunction,
     StreamExecutionEnvironment,
+    TimeCharacteristic,
 )
 from flintstream.datastream.connectors.collection import CollectionSource
 from flintstream.datastream.connectors.number_seq import NumberSequenceSource
+from flintstream.datastream.ingestion_time import INGESTION_TIME
 from flintstream.graph import InvalidProgramException
 from flintstream.runtime.captured import unwrapped
+from flintstream.runtime.operators.sinks import CollectOperator
 from flintstream.runtime.operators.source import SourceOperator
 from flintstream.runtime.operators.source_function import SourceFunctionOperator
+from flintstream.testing import LocalJob
 
 
 class Numbers(SourceFunction):
@@ -296,9 +302,40 @@ def test_add_source_refuses(env: StreamExecutionEnvironment) -> None:
         RichSourceFunction().run(None)  # type: ignore[arg-type]
 
 
-def test_input_formats_are_not_yet(env: StreamExecutionEnvironment) -> None:
-    with pytest.raises(NotImplementedError, match="create_input"):
-        env.create_input(object())
+class Two(SourceFunction):
+    def run(self, ctx: Any) -> None:
+        ctx.collect(1)
+        ctx.collect(2)
+
+
+@pytest.mark.parametrize("kind", ["collection", "sequence", "function"])
+def test_in_ingestion_time_records_have_the_time_at_which_they_are_read(
+    env: StreamExecutionEnvironment, kind: str
+) -> None:
+    class Times(ProcessFunction):
+        def process_element(self, value: int, ctx: Any) -> Any:
+            yield value, ctx.timestamp()
+
+    env.set_stream_time_characteristic(TimeCharacteristic.IngestionTime)
+    env.set_parallelism(1)
+    sources = {
+        "collection": env.from_collection([1, 2]),
+        "sequence": env.from_sequence(1, 2),
+        "function": env.add_source(Two()),
+    }
+    before = time.time_ns() // 1_000_000
+    sources[kind].process(Times())._sink("collect", CollectOperator("all"))
+    job = LocalJob(env.generate_stream_graph()).run()
+    (one, first), (two, second) = job.collected["all"]
+    assert (one, two) == (1, 2)
+    assert before <= first <= second <= time.time_ns() // 1_000_000
+
+
+def test_a_strategy_of_its_own_counts_more_than_ingestion_time(env: StreamExecutionEnvironment) -> None:
+    env.set_stream_time_characteristic(TimeCharacteristic.IngestionTime)
+    own = WatermarkStrategy.for_monotonous_timestamps()
+    assert env._strategy(own) is own
+    assert env._strategy(WatermarkStrategy.no_watermarks()) is INGESTION_TIME
 
 
 # Graphs

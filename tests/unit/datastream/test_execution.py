@@ -48,7 +48,7 @@ def test_settings_of_the_job(
     env.set_python_requirements("req.txt", "cache")
     env.add_python_archive("d.zip")
     env.set_python_executable(sys.executable)
-    env.register_cached_file(str(tmp_path / "x"), "x")
+    env.register_cached_file(str(tmp_path / "x"), "x", executable=True)
     env.from_collection([1]).print()
     env.execute_async()
     settings = cluster.submitted[0][1]
@@ -59,7 +59,7 @@ def test_settings_of_the_job(
     assert settings.python_requirements == ("req.txt", "cache")
     assert settings.python_archives == [("m.zip", "m"), ("d.zip", None)]
     assert settings.python_executable == sys.executable
-    assert settings.cached_files == {"x": str(tmp_path / "x")}
+    assert (settings.cached_files, settings.executable_files) == ({"x": str(tmp_path / "x")}, {"x"})
 
 
 def test_the_failure_of_the_job(env: StreamExecutionEnvironment, cluster: FakeCluster) -> None:

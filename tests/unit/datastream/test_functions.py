@@ -162,6 +162,12 @@ def test_backends_and_storages() -> None:
     storage = FileSystemCheckpointStorage("file:///c")
     assert (storage.get_min_file_size_threshold(), storage.get_write_buffer_size()) == (20480, 4096)
     assert JobManagerCheckpointStorage().get_max_state_size() == 5 << 20
+    assert JobManagerCheckpointStorage("file:///c", 100)._options() == {
+        "execution.checkpointing.storage": "filesystem",
+        "execution.checkpointing.dir": "file:///c",
+        "execution.checkpointing.data-inline-threshold": "100 b",
+        "flint.checkpointing.max-memory-state-size": "100 b",
+    }
     with pytest.raises(ValueError, match="a URL with its scheme"):
         FileSystemCheckpointStorage("/c")
     assert FileSystemCheckpointStorage("file:///c/d//").get_checkpoint_path() == "file:///c/d"

@@ -21,9 +21,11 @@ from flintstream.datastream import (
     BroadcastProcessFunction,
     CloseableIterator,
     CoMapFunction,
+    ConnectedIterativeStreams,
     ConnectedStreams,
     CoProcessFunction,
     DataStream,
+    IterativeStream,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -198,6 +200,13 @@ assert_type(connected.map(Both()), DataStream[str])
 assert_type(connected.process(Either()), DataStream[float])
 assert_type(connected.key_by(lambda n: str(n), lambda order: order.user).process(Match()), DataStream[float])
 orders.connect(numbers).map(Both())  # type: ignore[arg-type]
+
+loop = numbers.iterate()
+assert_type(loop, IterativeStream[int])
+assert_type(loop.close_with(loop.map(lambda n: n + 1)), DataStream[int])
+as_text = loop.map(lambda n: str(n))
+loop.close_with(as_text)  # type: ignore[arg-type]
+assert_type(orders.iterate().with_feedback_type(Types.STRING()), ConnectedIterativeStreams[Order, str])
 
 limits = MapStateDescriptor("limits", Types.STRING(), Types.INT())
 assert_type(limits, MapStateDescriptor[str, int])

@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from flintstream.common.job_status import JobStatus
 from flintstream.jobmaster.control import JobControl
 from flintstream.jobmaster.deliveries import Deliveries
 from flintstream.jobmaster.executions import Executions
 from flintstream.jobmaster.job_context import JobContext
 from flintstream.jobmaster.progress import Progress
+from flintstream.jobmaster.queryable_states import QueryableStates
 from flintstream.jobmaster.settings import JobSettings
 from flintstream.jobmaster.slot_calls import SlotCalls
 from flintstream.jobmaster.source_factory import SourceFactory
@@ -124,6 +126,7 @@ class PlayedJob:
             SourceFactory(None, True),
             Executions(graph),
             JobStatistics(graph, deployment),
+            QueryableStates(graph, "f" * 32, True, lambda: JobStatus.RUNNING, lambda: self.pool),
         )
         self.pool: Any = PlayedPool(slots)
         watchdog = Watchdog("my job", self.pool, self.coordinator, SlotTimeouts(), self.control.fail)

@@ -11,6 +11,7 @@ import sys
 import threading
 
 import pytest
+from tests.waiting import wait_until
 
 from flintstream.jobmaster import archive as module
 from flintstream.jobmaster import job_master as job_master_module
@@ -120,3 +121,29 @@ def test_the_failure_is_archived_too(jobs, place, blocked, monkeypatch):
     run_to_its_end(blocked)
     (details,) = archived(place)
     assert details.status == "FAILED" and details.exceptions[0].exception == "ValueError: the reason"
+
+
+def test_a_job_whose_slots_are_killed_together_with_its_driver_has_not_failed(jobs, place, blocked, monkeypatch):
+    monkeypatch.setattr(module, "_ending", threading.Event())
+    monkeypatch.setattr(module, "SIGNAL_SECONDS", 60.0)
+    monkeypatch.setattr(module, "END_SECONDS", 0.5)
+    announce(jobs, place)
+    blocked.faults.append(Fault(None, None, None, "", "slot 0 was killed by signal 15 (SIGTERM)", slot=0))
+    blocked.go_on.set()
+    master = make_master()
+    master.start()
+    wait_until(lambda: master.status.name == "FAILING")
+    LastArchive([master]).wait()
+    (details,) = archived(place)
+    assert (details.status, details.phase) == ("FAILING", ENDED_BY_SIGNAL)
+    master.join(60)
+    assert [each.status for each in archived(place)] == ["FAILING"]
+
+
+def test_a_job_whose_slot_is_killed_alone_has_failed(jobs, place, blocked, monkeypatch):
+    monkeypatch.setattr(module, "_ending", threading.Event())
+    monkeypatch.setattr(module, "SIGNAL_SECONDS", 0.01)
+    announce(jobs, place)
+    blocked.faults.append(Fault(None, None, None, "", "slot 0 was killed by signal 15 (SIGTERM)", slot=0))
+    assert run_to_its_end(blocked).status.name == "FAILED"
+    assert [each.status for each in archived(place)] == ["FAILED"]

@@ -45,7 +45,9 @@ class Driven:
         self.done: list[str] = self.job.pool.called
         """The calls of slots, and what else is done."""
         self.source = Source()
-        self.epochs: Any = SimpleNamespace(number=1, drain=lambda: self.done.append("drain"))
+        self.epochs: Any = SimpleNamespace(
+            number=1, advanced_to=1, standing=False, drain=lambda: self.done.append("drain")
+        )
         writers: Any = SimpleNamespace(write_staged=lambda up_to: self.done.append(f"write up to {up_to}"))
         sources: Any = {"numbers": self.source}
         self.driver = CheckpointDriver(self.job.context, self.job.slots, sources, writers, self.epochs)

@@ -11,6 +11,7 @@ from flintstream.jobmaster.details import (
     CheckpointDetails,
     CheckpointsDetails,
     JobDetails,
+    LatencyDetails,
     OperatorDetails,
     SubtaskCheckpoint,
     SubtaskDetails,
@@ -21,7 +22,15 @@ from flintstream.jobmaster.details import (
 )
 
 SUBTASK = SubtaskDetails(
-    0, 1, 2, "RUNNING", {"CREATED": 1}, {"numRecordsIn": 3}, {"op": {"a": 1}}, [UserMetric("op", "n", "counter", 4)]
+    index=0,
+    slot=1,
+    attempt=2,
+    status="RUNNING",
+    timestamps={"CREATED": 1},
+    metrics={"numRecordsIn": 3},
+    operator_metrics={"op": {"a": 1}},
+    user_metrics=[UserMetric("op", "n", "counter", 4)],
+    latencies=[LatencyDetails("op", 0, "source", None, {"count": 1, "median": 2.5})],
 )
 VERTEX = VertexDetails("v", "name", 1, 128, 0, "default", [OperatorDetails("op", "map")], [], [SUBTASK])
 CHECKPOINT = CheckpointDetails(1, "COMPLETED", False, 5, tasks={"v": [SubtaskCheckpoint(0, 6)]})

@@ -9,18 +9,23 @@ from typing import Any
 import pytest
 
 from flintstream.common.accumulators import IntCounter
+from flintstream.graph import FeedbackTransformation
 from flintstream.jobmaster.control import JobCancelled, JobFailed
 from flintstream.jobmaster.epoch_loop import EpochLoop
+from flintstream.jobmaster.iterations import IterationCoordinator
 from flintstream.jobmaster.sources import SourceCoordinator
-from flintstream.runtime.slot.messages import BeginEpoch, Close, EndEpoch
+from flintstream.runtime.checkpoint.pieces import CheckpointTarget
+from flintstream.runtime.slot.messages import BeginEpoch, Close, EndEpoch, PassBarrier, TakeSnapshot
 from flintstream.runtime.slot.protocol import EpochReport, SourceWork, VertexReport
 
-from ..graph.programs import execution_graph, key_by, op, sink, source
+from ..graph.programs import AnyOperator, execution_graph, key_by, op, sink, source
 from .played import SPOOL, PlayedJob, died, report
 
 
 class Loop:
     """An epoch loop whose slots answer each epoch with the next of these reports."""
+
+    standing = False
 
     def __init__(self, *reports: EpochReport, graph: Any = None) -> None:
         self.job = PlayedJob(graph)
@@ -82,6 +87,74 @@ def test_an_idle_job_waits_for_data_and_for_being_cancelled():
     assert loop.loop.number == 1
 
 
+class PipelinedLoop(Loop):
+    """A loop whose slots are pipelined, and announce data as soon as an epoch begins, unless they are `idle`."""
+
+    standing = True
+
+    def __init__(self, *reports: EpochReport, idle: bool = False) -> None:
+        super().__init__(*reports)
+        self.job.pool.replies[PassBarrier] = self.job.pool.replies[EndEpoch]
+        begin = self.job.pool.replies[BeginEpoch]
+
+        def begin_epoch(slot: int, message: BeginEpoch) -> None:
+            begin(slot, message)
+            if not idle:
+                self.job.control.data_ready()
+
+        self.job.pool.replies[BeginEpoch] = begin_epoch
+
+
+def test_a_barrier_ends_a_pipelined_epoch_and_its_slots_may_take_their_time():
+    loop = PipelinedLoop(report(), report(finished=True))
+    loop.run_to_end()
+    one = ["begin_epoch", "tend", "pass_barrier", "write epoch {0}"]
+    assert loop.done == [each.format(epoch) for epoch in (1, 2) for each in one]
+    assert PassBarrier.runs_user_code
+
+
+def test_a_pipelined_epoch_lasts_until_something_has_happened_whatever_else_is_tended():
+    loop = PipelinedLoop(report(finished=True), idle=True)
+    tended: list[int] = []
+
+    def tend() -> None:
+        tended.append(loop.loop.advanced_to)
+        loop.job.control.wake() if len(tended) < 3 else loop.job.control.hurry()
+
+    loop.tend = tend  # type: ignore[method-assign]
+    loop.job.control.wake()
+    loop.run_to_end()
+    assert loop.done == ["begin_epoch", "pass_barrier", "write epoch 1"]
+    assert tended == [0, 0, 0, 1], "nothing had happened in the epoch before the sources ended"
+
+
+def test_a_snapshot_ends_a_pipelined_epoch_with_its_barrier():
+    loop = PipelinedLoop(report(), report(finished=True))
+    barriers: list[PassBarrier] = []
+    pass_barrier = loop.job.pool.replies[PassBarrier]
+    loop.job.pool.replies[PassBarrier] = lambda slot, message: [barriers.append(message), pass_barrier(slot, message)][
+        1
+    ]
+    wanted = TakeSnapshot(7, 0, CheckpointTarget(None))
+
+    def tend() -> None:
+        if not barriers:
+            loop.loop.pass_barrier(wanted, halts=True)
+
+    loop.tend = tend  # type: ignore[method-assign]
+    loop.run_to_end()
+    assert barriers == [PassBarrier(wanted, halts=True), PassBarrier()]
+    assert loop.done == [step for epoch in (1, 2) for step in ("begin_epoch", "pass_barrier", f"write epoch {epoch}")]
+
+
+def test_a_drained_pipelined_job_ends_with_one_barrier_more():
+    loop = PipelinedLoop(report(finished=True))
+    loop.tend = loop.loop.drain  # type: ignore[method-assign]
+    loop.run_to_end()
+    assert loop.done == ["begin_epoch", "begin_epoch", "pass_barrier", "write epoch 2"]
+    assert [work[0].drain for work in loop.work] == [False, True]
+
+
 def test_a_source_that_wants_an_epoch_gets_one():
     loop = Loop(report(), report(finished=True))
     loop.source.next_due = time.monotonic  # type: ignore[method-assign]
@@ -122,6 +195,59 @@ def test_a_job_is_drained_in_an_epoch_in_which_its_sources_end():
     loop = Loop(report(finished=True))
     loop.loop.drain()
     assert [work[0].drain for work in loop.work] == [True]
+
+
+def loop_with_an_iteration(*reports: EpochReport) -> Loop:
+    """A source (vertex 0) and the head of an iteration (vertex 1)."""
+    numbers = source()
+    head = FeedbackTransformation(numbers, 0.0, lambda *_: AnyOperator(), lambda *_: AnyOperator(), None)
+    body = op(head, "body")
+    head.add_feedback(body)
+    graph = execution_graph(body)
+    loop = Loop(*reports, graph=graph)
+    (vertex,) = [each for each in graph.job_graph.vertices if each.name.startswith("IterationSource")]
+    loop.loop._sources["head"] = IterationCoordinator.of(graph, vertex)  # type: ignore[index]
+    return loop
+
+
+def looping(read: int, finished: bool, feedback: int, fed: int, ended: bool = False) -> EpochReport:
+    vertices = [
+        VertexReport(0, 0, read, 0, finished),
+        VertexReport(1, 0, fed, 0, ended, feedback=feedback),
+        VertexReport(2, 0, read + fed, 0, ended),
+    ]
+    return report(levels=frozenset({0, 1}), vertices=vertices, next_due=AT_ONCE if feedback else None)
+
+
+def test_epochs_go_on_until_nothing_is_fed_back_any_more():
+    loop = loop_with_an_iteration(
+        looping(5, True, 5, 0), looping(5, True, 2, 5), looping(5, True, 0, 7), looping(5, True, 0, 7, ended=True)
+    )
+    loop.run_to_end()
+    assert loop.loop.number == 4
+    assert [work[1].complete for work in loop.work] == [False, False, False, True]
+    assert loop.job.context.progress.records_in == 5, "what is fed back was read before"
+
+
+def test_a_job_with_an_iteration_is_drained_until_nothing_is_fed_back_any_more():
+    loop = loop_with_an_iteration(looping(5, True, 5, 0), looping(5, True, 0, 5), looping(5, True, 0, 5, ended=True))
+    loop.loop.drain()
+    assert loop.loop.number == 3
+    assert [(work[0].drain, work[1].drain, work[1].complete) for work in loop.work] == [
+        (True, False, False),
+        (True, False, False),
+        (True, False, True),
+    ]
+
+
+def test_sources_read_less_while_more_is_fed_back_than_an_epoch_takes():
+    loop = loop_with_an_iteration(
+        looping(5, False, 40_000, 0), looping(5, True, 0, 0), looping(5, True, 0, 0, ended=True)
+    )
+    loop.run_to_end()
+    first, second, third = loop.work
+    assert second[0].limit == second[1].limit // 4 and first[0].limit == first[1].limit
+    assert third[0].limit == third[1].limit
 
 
 def test_accumulators_are_those_of_all_slots():

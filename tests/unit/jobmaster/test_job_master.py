@@ -392,7 +392,7 @@ def lose_spark(master: JobMaster, monkeypatch: Any, loss: SparkLoss) -> tuple[li
     """Runs a job whose first Spark is lost in the first attempt; gives the sessions it had, and its failure."""
     sessions: list[Any] = []
     monkeypatch.setattr(module, "loss_of", lambda spark: None if spark == "new" else loss)
-    monkeypatch.setattr(module, "get_or_create_session", lambda configuration: "new")
+    monkeypatch.setattr(module, "get_or_create_session", lambda configuration, slots: "new")
 
     class Attempt(PlayedAttempt):
         def __init__(self, context: Any, number: int, spark: Any) -> None:

@@ -28,7 +28,7 @@ import time
 import flintstream.spark.session as session
 from flintstream.datastream import StreamExecutionEnvironment
 
-def start(config):
+def start(config, slots):
     print("Spark starts", flush=True)
     sys.stdin.readline()
     raise session.SessionError("no Spark today")

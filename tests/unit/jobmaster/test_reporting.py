@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import os
 import threading
+from dataclasses import replace
 
 import pytest
 from tests.waiting import wait_until
 
+from flintstream.datastream import MapFunction, StreamExecutionEnvironment
+from flintstream.graph.execution_graph import ExecutionGraph
 from flintstream.jobmaster.details import JobDetails, from_json, to_json
+from flintstream.jobmaster.failures import FailureHistory
 from flintstream.jobmaster.registry import JobRegistry
 from flintstream.jobmaster.registry_client import ask, find_jobs
 from flintstream.jobmaster.registry_files import RegistryError
 from flintstream.jobmaster.reporting import HIDDEN, collect_details, without_secrets
 from flintstream.jobmaster.settings import JobSettings
-from flintstream.runtime.faults import Fault
+from flintstream.runtime.faults import Fault, UserCodeError
+from flintstream.testing import LocalJob
 
 from ..graph.programs import execution_graph, sink, source
 from .test_job_master import make_master
@@ -82,6 +87,27 @@ def test_a_failure_is_reported_with_its_place(blocked):
     assert (failure.stacktrace, failure.record, failure.attempt) == ("Traceback: user's own", "'record'", 0)
     assert (failure.host, failure.vertex_id, failure.subtask) == ("there", details.vertices[0].vertex_id, 0)
     assert {subtask.attempt for vertex in details.vertices for subtask in vertex.subtasks} == {1}
+
+
+@pytest.mark.parametrize("when", ["map", "close"])
+def test_of_several_operators_with_one_name_the_slot_says_which_has_failed(when):
+    class Fails(MapFunction):
+        def map(self, value):
+            return value if when != "map" else 1 // 0
+
+        def close(self):
+            assert when != "close"
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection([1, 2]).map(lambda n: n).rebalance().map(Fails()).set_parallelism(2)
+    graph = ExecutionGraph(env.get_job_graph())
+    with pytest.raises(UserCodeError) as failure:
+        LocalJob(graph).run()
+    fault = failure.value.fault
+    history = FailureHistory(graph)
+    assert (fault.operator, history.vertex_of(replace(fault, vertex=None, subtask=0))) == ("Map", None)
+    assert history.vertex_of(fault) == fault.vertex == graph.job_graph.vertices[-1].id
+    assert history.vertex_of(Fault(None, None, None, "", "")) is None
 
 
 def test_the_subtask_at_fault_has_failed_and_the_others_are_canceled(blocked):

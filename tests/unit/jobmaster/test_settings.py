@@ -45,3 +45,17 @@ def test_object_reuse_reaches_the_slots(given):
 def test_object_reuse_that_is_no_boolean_is_refused():
     with pytest.raises(ValueError, match="pipeline.object-reuse"):
         JobSettings("my job", {"pipeline.object-reuse": "maybe"}).check()
+
+
+@pytest.mark.parametrize(
+    ("configuration", "seconds"),
+    [
+        ({}, 0.005),
+        ({"execution.buffer-timeout.interval": "20 ms"}, 0.02),
+        ({"execution.buffer-timeout": "0 ms"}, 0.0),
+        ({"execution.buffer-timeout.interval": "-1"}, None),
+        ({"execution.buffer-timeout.enabled": "false"}, None),
+    ],
+)
+def test_the_buffer_timeout_of_a_pipelined_job(configuration, seconds):
+    assert JobSettings("job", configuration).buffer_timeout == seconds

@@ -356,10 +356,9 @@ class Blocks:
 
     def __init__(self, counts: dict[int, int]) -> None:
         self.counts = Counter(counts)
-        self.blocks = self
 
-    def where(self, condition: str) -> str:
-        return condition
+    def rows(self, first: int, end: int) -> tuple[int, int]:
+        return first, end
 
 
 def frame(counts: dict[int, int], parallelism: int = 2, position: Any = None) -> DataFrameCoordinator:
@@ -400,11 +399,11 @@ def test_a_frame_that_cannot_be_read_leaves_no_blocks_with_spark(monkeypatch):
 def test_a_frame_goes_on_behind_the_blocks_that_were_read():
     first = frame({0: 3, 1: 2})
     first.work(BLOCK_RECORDS)
-    assert first.reader() == "seq >= 0 AND seq < 1"
+    assert first.reader() == (0, 1)
     again = frame({0: 3, 1: 2}, 1, first.position())
     assert again.next_due() == 0.0
     work = again.work(10 * BLOCK_RECORDS)
-    assert again.reader() == "seq >= 1 AND seq < 3"
+    assert again.reader() == (1, 3)
     assert work.complete
     assert sorted(split.split_id for split, _ in work.splits[0]) == ["0", "1"]
 

@@ -12,6 +12,7 @@ from flintstream.jobmaster.statistics import JobStatistics
 from flintstream.metrics import MetricValue
 from flintstream.runtime.batch import MIN_WATERMARK
 from flintstream.runtime.deployment import JobDeployment
+from flintstream.runtime.latency import LatencyReport
 from flintstream.runtime.slot.protocol import EpochReport, OperatorReport, VertexReport
 from flintstream.runtime.source import SourceTiming
 
@@ -56,9 +57,9 @@ def job() -> Job:
 
 class TestCounts:
     def test_a_subtask_that_has_not_reported_has_zeros(self, job):
-        task, operators, user = job.statistics.subtask(1, 0)
+        task, operators, user, latencies = job.statistics.subtask(1, 0)
         assert (task["numRecordsIn"], task["numRecordsInPerSecond"], task["idleTimeMsPerSecond"]) == (0, 0, 1000)
-        assert (operators, user) == ({}, [])
+        assert (operators, user, latencies) == ({}, [], [])
 
     def test_counts_are_those_of_the_last_report(self, job):
         job.epoch(1.0, read(10, bytes_out=100))
@@ -250,7 +251,7 @@ class TestOperators:
             OperatorReport(printed, 40, 0, 4, MIN_WATERMARK),
         )
         job.epoch(1.0, VertexReport(1, 0, 100, 0, False, input_watermark=5, operators=operators))
-        task, found, _ = job.statistics.subtask(1, 0)
+        task, found, _, _ = job.statistics.subtask(1, 0)
         assert task["currentInputWatermark"] == 5
         assert found[mapped] == {
             "numRecordsIn": 100,
@@ -273,7 +274,7 @@ class TestOperators:
             MetricValue("mine", "counter", 1, {}, "mine"),
         ]
         job.epoch(1.0, read(10, operators=operators, timing=timing, metrics={numbers: registered}))
-        task, found, user = job.statistics.subtask(0, 0)
+        task, found, user, _ = job.statistics.subtask(0, 0)
         assert "currentInputWatermark" not in task
         assert found[numbers] == {
             "numRecordsIn": 10,
@@ -288,6 +289,23 @@ class TestOperators:
             "pendingRecords": 6,
         }
         assert [metric.name for metric in user] == ["mine"]
+
+    def test_latencies_are_those_of_the_last_report(self, job):
+        def tracked(source, median):
+            mapped = job.ids[1][0]
+            return VertexReport(1, 0, 0, 0, False, latencies=[LatencyReport(mapped, source, None, {"median": median})])
+
+        (numbers,), (mapped, _) = job.ids
+        job.epoch(1.0, read(1), tracked(numbers, 7.0))
+        job.statistics.begin_epoch()
+        job.now += 2
+        job.statistics.measure(lambda: [read(2), tracked(numbers, 9.0)])
+        (latency,) = job.statistics.subtask(1, 0).latencies
+        assert (latency.operator_id, latency.subtask, latency.statistics) == (mapped, 0, {"median": 9.0})
+        assert latency.variables == {"source_id": numbers, "operator_id": mapped, "operator_subtask_index": "0"}
+        assert job.statistics.subtask(0, 0).latencies == []
+        job.statistics.begin_attempt()
+        assert job.statistics.subtask(1, 0).latencies == []
 
     def test_user_metrics_stay_until_they_are_collected_again(self, job):
         (numbers,) = job.ids[0]

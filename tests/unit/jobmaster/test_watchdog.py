@@ -205,6 +205,32 @@ class TestCheckpointsOnTheirWay:
         assert played.faults == []
 
 
+class TestBarriers:
+    def test_a_barrier_that_hangs_in_flight_fails_the_attempt(self, played):
+        played.activities = {0: IDLE, 1: IDLE}
+        with played.watchdog.waiting("the barrier of an epoch", is_barrier=True):
+            for _ in range(58):
+                played.later(1)
+            assert played.faults == []
+            for _ in range(10):
+                played.later(1)
+        [fault] = played.faults
+        assert "although the barrier of an epoch is in flight: a Spark task of the pipelined job hangs" in fault.summary
+
+    def test_user_code_may_take_its_time_before_a_barrier(self, played):
+        with played.watchdog.waiting("the barrier of an epoch", is_barrier=True):
+            for _ in range(600):
+                played.later(1)
+        assert not any("hangs" in fault.summary for fault in played.faults)
+
+    def test_idle_slots_are_nothing_special_otherwise(self, played):
+        played.activities = {0: IDLE, 1: IDLE}
+        with played.watchdog.waiting("the call 'begin_epoch'"):
+            for _ in range(600):
+                played.later(1)
+        assert not any("hangs" in fault.summary for fault in played.faults)
+
+
 def test_slots_are_asked_for_a_sign_of_life_at_intervals(played):
     for _ in range(30):
         played.later(1)

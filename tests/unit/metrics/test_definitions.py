@@ -40,7 +40,7 @@ def test_a_task_and_its_operators_have_defined_metrics():
     job = Job()
     operators = tuple(OperatorReport(each, 1, 1, 1, 1, 0) for each in job.ids[1])
     job.epoch(1.0, read(1), VertexReport(1, 0, 1, 1, False, operators=operators))
-    task, found, _ = job.statistics.subtask(1, 0)
+    task, found, _, _ = job.statistics.subtask(1, 0)
     assert set(task) == set(definitions.TASK)
     assert all(set(metrics) <= set(definitions.OPERATOR) for metrics in found.values())
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from flintstream.jobmaster.details import UserMetric
+from flintstream.jobmaster.details import LatencyDetails, UserMetric
 from flintstream.metrics import definitions
 from flintstream.metrics.prometheus import Naming, exposition, naming_of
+from flintstream.metrics.reporters import log_lines
 
 from .details import OPERATOR_ID, job_details
 
@@ -103,6 +106,60 @@ class TestNamesOfFlink:
         assert naming_of("", FLINK) == FLINK
         with pytest.raises(ValueError, match="names must be one of prometheus, flink, got 'graphite'"):
             naming_of("names=graphite", FLINK)
+
+
+class TestLatencies:
+    STATISTICS = {"count": 9, "min": 1, "max": 30, "mean": 8.0, "stddev": 2.0} | {
+        name: float(place) for place, name in enumerate(("median", "p75", "p90", "p95", "p98", "p99", "p999"), start=10)
+    }
+
+    def job(self, *latencies):
+        details = job_details()
+        (vertex,) = details.vertices
+        return replace(
+            details, vertices=[replace(vertex, subtasks=[replace(vertex.subtasks[0], latencies=list(latencies))])]
+        )
+
+    def test_are_summaries_of_the_job_with_flinks_variables_as_labels(self):
+        latency = LatencyDetails(OPERATOR_ID, 1, "d" * 32, 3, self.STATISTICS)
+        name = "flink_taskmanager_job_latency_source_id_source_subtask_index_operator_id_operator_subtask_index_latency"
+        family = families(self.job(latency), naming=FLINK)[name]
+        assert family.type == "summary"
+        labels = {
+            "job_id": "a" * 32,
+            "job_name": "my_job",
+            "host": "worker",
+            "tm_id": "slot_0",
+            "source_id": "d" * 32,
+            "source_subtask_index": "3",
+            "operator_id": OPERATOR_ID,
+            "operator_subtask_index": "1",
+        }
+        found = {each.labels.pop("quantile", "count"): each for each in family.samples}
+        assert {quantile: each.value for quantile, each in found.items()} == {
+            "0.5": 10,
+            "0.75": 11,
+            "0.95": 13,
+            "0.98": 14,
+            "0.99": 15,
+            "0.999": 16,
+            "count": 9,
+        }
+        assert all(each.labels == labels for each in found.values())
+
+    def test_are_in_seconds_by_the_rules_of_prometheus(self):
+        single = LatencyDetails(OPERATOR_ID, 1, None, None, self.STATISTICS)
+        family = families(self.job(single))[
+            "flink_taskmanager_job_latency_operator_id_operator_subtask_index_latency_seconds"
+        ]
+        assert family.documentation == definitions.LATENCY.help
+        assert {each.value for each in family.samples if each.labels.get("quantile") == "0.5"} == {0.01}
+        assert [each.value for each in family.samples if each.name.endswith("_count")] == [9]
+
+    def test_are_lines_of_the_log(self):
+        latency = LatencyDetails(OPERATOR_ID, 1, "d" * 32, None, {"count": 1, "median": 2.5})
+        place = f"latency.source_id.{'d' * 32}.operator_id.{OPERATOR_ID}.operator_subtask_index.1.latency"
+        assert f"worker.taskmanager.slot-0.my job.{place}: count=1, median=2.5" in log_lines(self.job(latency))
 
 
 class TestUserMetrics:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.waiting import wait_until
 
+from flintstream.common import WatermarkStrategy
 from flintstream.datastream.functions import SourceFunction
 from flintstream.runtime.batch import MAX_WATERMARK
 from flintstream.runtime.context import JobInfo
@@ -29,9 +30,9 @@ from flintstream.testing.recording import RecordingOutput
 class Source:
     """A task with a source function, driven epoch by epoch."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, strategy: WatermarkStrategy | None = None) -> None:
         self.notified = threading.Event()
-        self.head = SourceFunctionOperator(function)
+        self.head = SourceFunctionOperator(function, strategy)
         deployed = OperatorDeployment(0, "0" * 32, "Source: F", self.head, None, {}, [])
         vertex = VertexDeployment(0, "Source: F", 0, 1, 128, [deployed], [], [[[]]], [0])
         self.task = Task(vertex, 0, JobInfo("0" * 32, "test"), SlotServices(self.notified.set), lambda *row: None)
@@ -61,6 +62,21 @@ class Running:
 
     def __init__(self, run: Callable[[Any], None]) -> None:
         self.run = run
+
+
+def test_a_strategy_in_the_place_of_the_functions_own_watermarks_and_idleness() -> None:
+    def run(ctx: Any) -> None:
+        ctx.collect(7)
+        ctx.emit_watermark(1_000)
+        ctx.collect_with_timestamp(9, 5)
+        ctx.mark_as_temporarily_idle()
+
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, before: n * 10)
+    source = Source(Running(run), strategy).join()
+    assert source.epoch(1) == [Record(7, 70), Watermark(69)]
+    assert source.epoch(1) == []
+    assert source.epoch(1) == [Record(9, 90), Watermark(89)]
+    assert source.epoch() == [Watermark(MAX_WATERMARK)]
 
 
 def test_records_watermarks_and_idleness_in_order() -> None:

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from flintstream.runtime.batch import MAX_WATERMARK, MIN_WATERMARK
 from flintstream.runtime.state.heap import HeapKeyedStateBackend
 from flintstream.runtime.time import timers as timers_module
+from flintstream.runtime.time.changes import ChangedTimers, TimerHistory, merged
 from flintstream.runtime.time.timers import TimerQueue, TimerService, TimeView
 
 
@@ -226,7 +227,7 @@ class TestMany:
             queue.add(time + 100, "a")
             queue.remove(time + 100, "a")
         assert len(queue._heap) < 3000
-        assert len(queue._keys) == len(queue._heap)
+        assert len(queue._new) == len(queue._heap)
 
     def test_a_timeout_that_is_put_off_with_every_record(self) -> None:
         queue = TimerQueue()
@@ -284,6 +285,7 @@ class Reference:
         return {timer for timer in self.timers if timer[0] == least and least <= until}
 
 
+NONE = timers_module._NONE
 times = st.integers(0, 8)
 keys = st.sampled_from(["a", "b", 1, 1.0, True, 2, (1, "x"), (True, "x")])
 actions = st.lists(st.tuples(st.booleans(), times, keys), max_size=4)
@@ -296,6 +298,11 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self.queue = TimerQueue()
         self.reference = Reference()
+        self.stopped = MIN_WATERMARK
+        """Up to here some timers may be due that did not fire, since the caller stopped."""
+        self.history: TimerHistory | None = None
+        self.changes: list[ChangedTimers] = []
+        self.last: set[Any] = set()
         self.before = timers_module._COMPACT_FROM
         timers_module._COMPACT_FROM = 3
 
@@ -327,8 +334,39 @@ class QueueMachine(RuleBasedStateMachine):
             for action in meanwhile[index] if index < len(meanwhile) else ():
                 self.act(*action)
             if index == stop:
+                self.stopped = max(self.stopped, until)
                 return
         assert self.reference.poll(until) == set()
+
+    @rule(restored=st.booleans())
+    def take_changes(self, restored: bool) -> None:
+        """The changes lead from the timers of the last snapshot to these, alone and merged with earlier ones."""
+        for timer in self.queue.due(self.stopped):
+            self.reference.remove(*timer)
+        self.stopped = MIN_WATERMARK
+        changes = self.queue.take_changes()
+        assert (changes is None) == (self.history is None)
+        now = set(self.reference.timers)
+        if self.history is None or changes is None:
+            self.history = TimerHistory()
+            self.history.add(None, ([], []), (list(now), []))
+        else:
+            assert {timer for timer in changes.removed if timer[0] > changes.fired} <= self.last
+            assert changes.size <= 2 * len(self.last | now)
+            self.changes.append(ChangedTimers(changes))
+            (event, _) = merged(self.changes)
+            self.history.add((event.fired, MIN_WATERMARK), (list(event.removed), []), (list(event.added), []))
+            found, _ = self.history.timers()
+            assert len(found) == len(now)
+            assert set(found) == now
+            if restored:
+                # The next ones are relative to this snapshot, not to the one before.
+                self.history = TimerHistory()
+                self.history.add(None, ([], []), (found, []))
+                self.changes = []
+            else:
+                self.history._steps.pop()
+        self.last = now
 
     @invariant()
     def same_timers(self) -> None:
@@ -345,8 +383,12 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def deleted_ones_are_counted_right(self) -> None:
-        assert self.queue._deleted == sum(found is timers_module._NONE for found in self.queue._keys.values())
-        assert sorted(self.queue._heap) == sorted(self.queue._keys)
+        new, stored = self.queue._new, self.queue._stored
+        empty = [time for time in new.keys() | stored.keys() if new.get(time, NONE) is stored.get(time, NONE)]
+        assert self.queue._deleted == len(empty)
+        assert sorted(self.queue._heap) == sorted(new.keys() | stored.keys())
+        assert not any(new[time] is NONE for time in new.keys() & stored.keys())
+        assert self.queue.timestamps == len({time for time, _ in self.reference.timers})
 
 
 TestQueueAgainstReference = QueueMachine.TestCase

@@ -250,6 +250,9 @@ class SampleJobs:
         self.answers = {
             "flamegraph": {"name": "root", "value": 3, "children": [{"name": "count", "value": 3, "children": []}]},
             "threads": [{"name": "MainThread", "stack": 'File "slot.py", line 3, in run'}],
+            "query_state": lambda queries, **_: [
+                {"status": "ok", "kind": "value", "value": "gARLBy4="} for _ in queries
+            ],
         }
         self.operations = {}
         self.logs = {}
@@ -268,7 +271,7 @@ class SampleJobs:
         if answer is None:
             raise JobRefusedError(f"the driver of job {job_id} does not answer")
         await asyncio.sleep(0)
-        return answer
+        return answer(**arguments) if callable(answer) else answer
 
     async def submit(self, submission):
         self.submitted.append(submission)

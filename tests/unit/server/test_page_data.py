@@ -47,6 +47,15 @@ def test_checkpoints_that_failed_since_the_last_complete_one_are_counted():
         assert job_line(summary(changed), changed)["failed_checkpoints"] == failed
 
 
+def test_what_an_iteration_feeds_back_is_not_read():
+    details = job_details()
+    source, *others = details.vertices
+    head = replace(source, vertex_id="5e" * 16, name="IterationSource-3")
+    others[0] = replace(others[0], feeds_back_to=[head.vertex_id])
+    looping = replace(details, vertices=[source, head, *others])
+    assert job_line(summary(looping), looping)["records_in_per_second"] == 241.0
+
+
 def test_a_job_whose_driver_starts_has_a_line():
     details = job_details(vertices=[], slots=[], history={})
     line = job_line(summary(details), details)

@@ -12,10 +12,10 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.unit.server.samples import JOB, SampleJobs
 
+from flintstream.common.token_file import SecurityError
 from flintstream.server.app import create_app
 from flintstream.server.security import MAX_BODY, Token
 from flintstream.server.settings import ServerSettings
-from flintstream.server.token_file import SecurityError
 
 TOKEN = "correct-horse-battery-staple"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

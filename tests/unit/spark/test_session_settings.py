@@ -65,6 +65,16 @@ def test_a_cluster_session_keeps_the_clusters_own_directories_and_addresses(tmp_
     assert not {"spark.local.dir", "spark.driver.host", "spark.driver.memory"} & settings.keys()
 
 
+def test_executors_run_several_tasks_a_core_for_a_pipelined_job(tmp_path: Path) -> None:
+    pipelined = {"spark.master": "spark://host:7077", "flint.transport": "pipelined"}
+    settings = session.spark_settings(pipelined, tmp_path)
+    assert settings.items() >= session.PIPELINED_DEFAULTS.items()
+    assert settings["spark.task.cpus"] == "0.25"
+    assert session.spark_settings({**pipelined, "spark.task.cpus": "1"}, tmp_path)["spark.task.cpus"] == "1"
+    assert "spark.task.cpus" not in session.spark_settings({**pipelined, "spark.master": "local[4]"}, tmp_path)
+    assert "spark.task.cpus" not in session.spark_settings({**pipelined, "flint.transport": "epochs"}, tmp_path)
+
+
 def test_the_master_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLINT_SPARK_MASTER", "local[7]")
     assert session.spark_settings({}, tmp_path)["spark.master"] == "local[7]"
@@ -86,7 +96,7 @@ def test_an_unknown_log_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_spark_connect_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "sc://host")
     with pytest.raises(SessionError, match="classic Spark session"):
-        session._start_session({})
+        session._start_session({}, 1)
     with pytest.raises(SessionError, match="classic Spark session"):
         check_session(object())  # type: ignore[arg-type]
 
@@ -97,7 +107,7 @@ def test_what_breaks_exactly_once_is_refused(option: str) -> None:
     with pytest.raises(SessionError, match=f"set {option}=false"):
         check_session(FakeSession(**{option: "true"}))
     with pytest.raises(SessionError, match=f"set {option}=false"):
-        session._start_session({option: "true"})
+        session._start_session({option: "true"}, 1)
 
 
 @pytest.mark.parametrize(

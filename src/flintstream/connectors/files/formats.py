@@ -38,7 +38,7 @@ class StreamFormat(FileFormat):
 
         FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in").build()
 
-    Files that end in `.gz`, `.gzip`, `.bz2` or `.xz` are decompressed.
+    Files that end in `.gz`, `.gzip`, `.bz2`, `.xz`, `.zst` or `.deflate` are decompressed.
     """
 
     @staticmethod

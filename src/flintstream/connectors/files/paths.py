@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from fsspec.core import OpenFile
 
+from flintstream.connectors.files.decompression import DecompressedFile, deflated, zstandard
 from flintstream.runtime.file_systems import file_system_at
 
 __all__ = [
@@ -43,7 +44,12 @@ _COMPRESSIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     ".bz2": ("bz2", bz2.open),
     ".xz": ("xz", lzma.open),
 }
-_UNSUPPORTED = (".zst", ".zstd", ".deflate", ".zip", ".lz4", ".snappy")
+_DECOMPRESSED: dict[str, Callable[[IO[bytes]], DecompressedFile]] = {
+    ".zst": zstandard,
+    ".zstd": zstandard,
+    ".deflate": deflated,
+}
+_UNSUPPORTED = (".zip", ".lz4", ".snappy")
 _MAGIC = "*?["
 
 
@@ -105,14 +111,16 @@ def compression_of(path: str) -> str | None:
     extension = os.path.splitext(path)[1].lower()
     if extension in _UNSUPPORTED:
         raise NotImplementedError(
-            f"{path}: files compressed as {extension} cannot be read; use {', '.join(sorted(_COMPRESSIONS))}"
+            f"{path}: files compressed as {extension} cannot be read; use {', '.join(sorted(_COMPRESSIONS | _DECOMPRESSED))}"
         )
-    return extension if extension in _COMPRESSIONS else None
+    return extension if extension in _COMPRESSIONS or extension in _DECOMPRESSED else None
 
 
 def open_for_reading(path: str) -> IO[bytes]:
     """Opens a file for reading, decompressed by its extension."""
     compression = compression_of(path)
+    if compression in _DECOMPRESSED:
+        return cast(IO[bytes], _DECOMPRESSED[compression](open(path, "rb") if is_local(path) else _open(path, "rb")))
     if not is_local(path):
         name = None if compression is None else _COMPRESSIONS[compression][0]
         return _open(path, "rb", name)

@@ -156,7 +156,7 @@ class FileSinkOperator(FilesOperator[PendingFile | ReplacedFile]):
     def process_watermark(self, timestamp: int) -> None:
         self._bucket_context.watermark = timestamp
 
-    def end_epoch(self) -> None:
+    def tick(self) -> None:
         self._guarded(self._files.roll, time.time())
 
     def next_due(self) -> float | None:

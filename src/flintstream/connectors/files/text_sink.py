@@ -77,7 +77,7 @@ class TextFileSinkOperator(Operator):
     def process_watermark(self, timestamp: int) -> None:
         """Does nothing: time has no effect here."""
 
-    def end_epoch(self) -> None:
+    def tick(self) -> None:
         self._file.flush()
 
     def finish(self) -> None:

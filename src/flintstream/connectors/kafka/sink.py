@@ -50,7 +50,7 @@ class KafkaOperator(Operator):
             raise self._fault_of(error, batch, producer) from error
         self.guarded(self._produce, producer, columns)
 
-    def end_epoch(self) -> None:
+    def tick(self) -> None:
         if self._producer is not None:
             self.guarded(self._producer.poll)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from flintstream.common.arguments import positive
 from flintstream.common.type_variables import T_co
@@ -18,7 +18,10 @@ from flintstream.runtime.captured import capture
 from flintstream.runtime.detach import detached
 from flintstream.runtime.faults import record_at_fault
 from flintstream.runtime.operators.base import bound_method
-from flintstream.runtime.source import SourceError, Split, SplitReader
+from flintstream.runtime.source import SourceError, SourceReader, Split, SplitReader
+
+if TYPE_CHECKING:
+    from flintstream.runtime.context import RuntimeContext
 
 __all__ = ["DataGeneratorSource", "RateLimiterStrategy"]
 
@@ -36,6 +39,7 @@ class RateLimiterStrategy:
     """
 
     records_per_second: float | None = None
+    records_per_checkpoint: int | None = None
 
     @staticmethod
     def per_second(records_per_second: float) -> RateLimiterStrategy:
@@ -52,9 +56,14 @@ class RateLimiterStrategy:
         return RateLimiterStrategy()
 
     @staticmethod
-    def per_checkpoint(records_per_checkpoint: int) -> NoReturn:
-        """Not supported yet: a number of records between two checkpoints."""
-        raise NotImplementedError("RateLimiterStrategy.per_checkpoint is not supported yet; use per_second")
+    def per_checkpoint(records_per_checkpoint: int) -> RateLimiterStrategy:
+        """Limits the number of records between two completed checkpoints, shared evenly by the subtasks: each has at least
+        one, so it must be at least the parallelism. Without checkpoints nothing would follow the first of them, so the job
+        fails.
+        """
+        return RateLimiterStrategy(
+            records_per_checkpoint=positive("per_checkpoint: records_per_checkpoint", records_per_checkpoint)
+        )
 
 
 class DataGeneratorSource(SplitBasedSource[T_co]):
@@ -91,7 +100,7 @@ class DataGeneratorSource(SplitBasedSource[T_co]):
             raise TypeError(f"DataGeneratorSource: type_info must be a type, such as Types.INT(), not {type_info!r}")
         self._function = capture(generator_function)
         self._count = count
-        self._rate = None if rate_limiter_strategy is None else rate_limiter_strategy.records_per_second
+        self._limits = rate_limiter_strategy or RateLimiterStrategy.no_op()
         self._type = type_info
         self.bounded = count is not None
 
@@ -112,9 +121,27 @@ class DataGeneratorSource(SplitBasedSource[T_co]):
 
     def create_reader(self, split: Split, position: Any) -> SplitReader:
         indices: _Indices = split.content
-        rate = None if self._rate is None else self._rate / indices.parts
         generate = bound_method(self._function, "map")
-        return _GeneratorReader(generate, indices, indices.first if position is None else position, rate, self._type)
+        pace = self._pace(indices.parts)
+        return _GeneratorReader(generate, indices, indices.first if position is None else position, pace, self._type)
+
+    def _pace(self, parts: int) -> _Pace | _Gate | None:
+        limits = self._limits
+        if limits.records_per_second is not None:
+            return _Pace(limits.records_per_second / parts)
+        return None if limits.records_per_checkpoint is None else _Gate(limits.records_per_checkpoint // parts)
+
+    def create_source_reader(self, runtime_context: RuntimeContext) -> SourceReader:
+        limit = self._limits.records_per_checkpoint
+        if limit is not None:
+            parallelism = runtime_context.get_number_of_parallel_subtasks()
+            if limit < parallelism:
+                raise SourceError(
+                    f"per_checkpoint({limit}): must be at least the parallelism of the source, {parallelism}"
+                )
+            if not runtime_context.is_checkpointing_enabled():
+                raise SourceError(f"per_checkpoint({limit}): the job takes no checkpoints; enable_checkpointing() does")
+        return super().create_source_reader(runtime_context)
 
 
 @dataclass(frozen=True)
@@ -150,19 +177,39 @@ class _Pace:
         return 0.0 if self._start is None else self._start + self._given / self._rate
 
 
+class _Gate:
+    """Lets a number of records pass, and then none until a checkpoint is complete."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._left = capacity
+
+    def due(self) -> int:
+        return self._left
+
+    def give(self, count: int) -> None:
+        self._left -= count
+
+    def next_due(self) -> float | None:
+        return 0.0 if self._left else None
+
+    def checkpoint_complete(self) -> None:
+        self._left = self._capacity
+
+
 class _GeneratorReader(SplitReader):
     def __init__(
         self,
         generate: Callable[[int], Any],
         indices: _Indices,
         position: int,
-        rate: float | None,
+        pace: _Pace | _Gate | None,
         type_info: TypeInformation | None,
     ) -> None:
         self._generate = generate
         self._indices = indices
         self._position = position
-        self._pace = None if rate is None else _Pace(rate)
+        self._pace = pace
         self._type = type_info
         self.finished = indices.end is not None and position >= indices.end
 
@@ -186,8 +233,12 @@ class _GeneratorReader(SplitReader):
             self._pace.give(len(values))
         return Batch(values)
 
-    def next_due(self) -> float:
+    def next_due(self) -> float | None:
         return 0.0 if self._pace is None or self.finished else self._pace.next_due()
+
+    def notify_checkpoint_complete(self) -> None:
+        if isinstance(self._pace, _Gate):
+            self._pace.checkpoint_complete()
 
     def _generated(self, indices: range) -> list[Any]:
         generate, remaining = self._generate, iter(indices)

@@ -20,12 +20,11 @@ from flintstream.connectors.http.sink import HttpSinkOperator, WebSocketSinkOper
 from flintstream.connectors.http.websocket import ConnectionEnded, ConnectionLost, WebSocket, check_package
 from flintstream.connectors.json_values import encode_json
 from flintstream.datastream.connectors.base import Source
-from flintstream.datastream.connectors.socket import says_nothing
+from flintstream.datastream.connectors.socket import function_operator
 from flintstream.datastream.io_functions import SinkFunction, SourceContext, SourceFunction
 from flintstream.datastream.state import ListStateDescriptor
 from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.operators.source import SourceHead
-from flintstream.runtime.operators.source_function import SourceFunctionOperator
 from flintstream.runtime.source import SourceError
 from flintstream.runtime.state.checkpointed import CheckpointedFunction
 
@@ -58,12 +57,7 @@ class _OneSubtaskSource(Source[Any]):
         return self._type
 
     def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
-        if watermark_strategy is not None and not says_nothing(watermark_strategy):
-            raise NotImplementedError(
-                f"{type(self).__name__} takes no watermark strategy: use WatermarkStrategy.no_watermarks() here and "
-                "assign_timestamps_and_watermarks on the stream"
-            )
-        return SourceFunctionOperator(self._function)
+        return function_operator(self, self._function, watermark_strategy)
 
 
 class HttpSource(_OneSubtaskSource):

@@ -12,7 +12,7 @@ from flintstream.common.arguments import positive
 from flintstream.common.typeinfo import TypeInformation, Types
 from flintstream.common.watermark_strategy import WatermarkStrategy
 from flintstream.datastream.connectors.base import Source
-from flintstream.datastream.io_functions import RichSourceFunction, SourceContext
+from flintstream.datastream.io_functions import RichSourceFunction, SourceContext, SourceFunction
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.operators.source_function import SourceFunctionOperator
 from flintstream.runtime.slot.connections import keep_alive
@@ -59,12 +59,7 @@ class SocketTextSource(Source[str]):
         return Types.STRING()
 
     def create_operator(self, watermark_strategy: WatermarkStrategy | None) -> SourceHead:
-        if watermark_strategy is not None and not says_nothing(watermark_strategy):
-            raise NotImplementedError(
-                "SocketTextSource takes no watermark strategy: use WatermarkStrategy.no_watermarks() here "
-                "and assign_timestamps_and_watermarks on the stream"
-            )
-        return SourceFunctionOperator(self._function)
+        return function_operator(self, self._function, watermark_strategy)
 
 
 class SocketTextFunction(RichSourceFunction[str]):
@@ -152,6 +147,14 @@ class _Texts:
         return "".join(self._pieces) + self._decoder.decode(b"", final=True)
 
 
-def says_nothing(strategy: WatermarkStrategy) -> bool:
-    """Returns whether a strategy neither assigns timestamps nor generates watermarks."""
-    return strategy.timestamp_assigner is None and not strategy.emits_watermarks
+def function_operator(
+    source: Source[Any], function: SourceFunction[Any], strategy: WatermarkStrategy | None
+) -> SourceHead:
+    """Returns the operator of a source that is a function with one subtask."""
+    if strategy is not None and strategy.alignment is not None:
+        raise NotImplementedError(
+            f"{type(source).__name__} has no splits that could wait for others: leave out with_watermark_alignment()"
+        )
+    if strategy is None or (strategy.timestamp_assigner is None and not strategy.emits_watermarks):
+        return SourceFunctionOperator(function)
+    return SourceFunctionOperator(function, strategy)

@@ -7,15 +7,15 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from flintstream.common.java import java_only
 from flintstream.common.serialization import BulkWriterFactory, DeserializationSchema, SerializationSchema
 from flintstream.common.typeinfo import TypeInformation, Types
 from flintstream.common.types import Row
 from flintstream.connectors.files.formats import BulkFormat, FileSplit
-from flintstream.connectors.files.paths import open_for_reading
-from flintstream.datastream.utils import ResultTypeQueryable
+from flintstream.connectors.files.paths import compression_of, open_for_reading
+from flintstream.datastream.connectors.input_format import FileInputFormat
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.source import SourceError, SplitReader
 
@@ -146,15 +146,21 @@ class AvroFormat(BulkFormat):
     def produced_type(self) -> TypeInformation | None:
         return None if self._schema is None else GenericRecordAvroTypeInfo(self._schema)
 
+    def splittable(self, path: str) -> bool:
+        return compression_of(path) is None
+
     def create_reader(self, split: FileSplit, position: Any) -> SplitReader:
-        return _AvroReader(split.path, self._schema, position or 0)
+        return _AvroReader(split, self._schema, position or 0)
 
 
 class _AvroReader(SplitReader):
-    """Reads a file sequentially; a position is the number of records read."""
+    """Reads the blocks of a split: those behind the sync markers that start in it. A position is the number of records
+    read.
+    """
 
-    def __init__(self, path: str, schema: AvroSchema | None, position: int) -> None:
-        self._path = path
+    def __init__(self, split: FileSplit, schema: AvroSchema | None, position: int) -> None:
+        self._path = split.path
+        self._split = split
         self._schema = schema
         self._position = position
         self._file: IO[bytes] | None = None
@@ -181,8 +187,7 @@ class _AvroReader(SplitReader):
 
     def _remaining(self, file: IO[bytes]) -> Iterator[Any]:
         skipped = self._position
-        wanted = None if self._schema is None else self._schema._parsed("AvroFormat")
-        for block in _fastavro().block_reader(file, wanted):
+        for block in self._blocks(file):
             if skipped >= block.num_records:
                 skipped -= block.num_records
                 continue
@@ -192,12 +197,72 @@ class _AvroReader(SplitReader):
                 else:
                     yield record
 
+    def _blocks(self, file: IO[bytes]) -> Iterator[Any]:
+        wanted = None if self._schema is None else self._schema._parsed("AvroFormat")
+        whole = _fastavro().block_reader(file, wanted)
+        start, end = self._split.start, self._split.end
+        if start == 0 and end is None:
+            yield from whole
+            return
+        header = file.tell()
+        first: int | None = header
+        if start:
+            file.seek(header - _MARKER_BYTES)
+            first = _after_marker(file, file.read(_MARKER_BYTES), start)
+        if first is None or (end is not None and first - _MARKER_BYTES >= end):
+            return
+        if start:
+            file.seek(0)
+            # What fastavro reads is an Avro file that begins in the middle.
+            whole = _fastavro().block_reader(_Joined(file.read(header), file, first), wanted)
+        for block in whole:
+            yield block
+            if end is not None and block.offset + block.size - _MARKER_BYTES >= end:
+                return
+
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
 
 
-class AvroInputFormat(ResultTypeQueryable):
+_MARKER_BYTES = 16
+_SCAN_BYTES = 1 << 16
+
+
+def _after_marker(file: IO[bytes], marker: bytes, start: int) -> int | None:
+    """Returns the offset behind the first sync marker that starts at `start` or later; None if there is none."""
+    file.seek(start)
+    seen, place = b"", start
+    while data := file.read(_SCAN_BYTES):
+        seen += data
+        found = seen.find(marker)
+        if found >= 0:
+            return place + found + _MARKER_BYTES
+        kept = len(seen) - _MARKER_BYTES + 1
+        if kept > 0:
+            place, seen = place + kept, seen[kept:]
+    return None
+
+
+class _Joined:
+    """The header of a file, and behind it the file from an offset on; `tell` gives offsets in the file itself."""
+
+    def __init__(self, header: bytes, file: IO[bytes], offset: int) -> None:
+        self._header = io.BytesIO(header)
+        self._size = len(header)
+        self._file = file
+        self._file.seek(offset)
+
+    def read(self, size: int) -> bytes:
+        if self._header.tell() < self._size:
+            return self._header.read(size)
+        return self._file.read(size)
+
+    def tell(self) -> int:
+        return self._file.tell() if self._header.tell() >= self._size else self._header.tell()
+
+
+class AvroInputFormat(FileInputFormat[dict[str, Any]]):
     """Avro files for `env.create_input`, under PyFlink's name; elsewhere `AvroFormat`.
 
     Example::
@@ -206,18 +271,7 @@ class AvroInputFormat(ResultTypeQueryable):
     """
 
     def __init__(self, path: str, schema: AvroSchema) -> None:
-        self.path = path
-        self.format = AvroFormat(schema)
-
-    def get_java_object(self) -> NoReturn:
-        """Not supported: there is no Java object."""
-        java_only("AvroInputFormat.get_java_object()", "Pass the format itself.")
-
-    def get_produced_type(self) -> TypeInformation:
-        """Returns the type of the records."""
-        produced = self.format.produced_type
-        assert produced is not None
-        return produced
+        super().__init__(path, AvroFormat(schema))
 
 
 # --- messages ---

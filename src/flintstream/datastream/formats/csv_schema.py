@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 from flintstream.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from flintstream.common.types import Row, make_rows
@@ -31,6 +31,8 @@ class CsvOptions:
     use_header: bool = False
     strict_headers: bool = False
     skip_first_data_row: bool = False
+    any_property_name: str | None = None
+    """If set, records may have more fields than there are columns."""
 
     def dialect(self) -> dict[str, Any]:
         """Returns the options for Python's csv module."""
@@ -51,6 +53,7 @@ class RowParser:
     ) -> None:
         self.names = tuple(row_type.get_field_names())
         self._null = options.null_value
+        self._may_be_longer = options.any_property_name is not None
         types = row_type.get_field_types()
         own = separators or [None] * len(types)
         self._parsers: list[Parser] = [
@@ -63,6 +66,8 @@ class RowParser:
         if not records:
             return []
         width = len(self.names)
+        if self._may_be_longer:
+            records = [record[:width] for record in records]
         if not {width}.issuperset(map(len, records)):
             wrong = next(record for record in records if len(record) != width)
             names = ", ".join(self.names)
@@ -175,9 +180,13 @@ class CsvSchemaBuilder:
         """Ignores lines that start with `#`."""
         return self._set(allow_comments=bool(allow))
 
-    def set_any_property_name(self, name: str) -> NoReturn:
-        """Not supported: records with more fields than columns are refused."""
-        raise NotImplementedError("set_any_property_name is not supported: add a column for each field")
+    def set_any_property_name(self, name: str) -> CsvSchemaBuilder:
+        """Accepts records with more fields than there are columns. As in PyFlink, Rows have no field of that name: what is
+        behind the last column is left out.
+        """
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"set_any_property_name: expected a name, got {name!r}")
+        return self._set(any_property_name=name)
 
     def disable_array_element_separator(self) -> CsvSchemaBuilder:
         """Treats the whole field as a list of one element, unless the column sets a separator."""

@@ -1,4 +1,8 @@
-"""The partial matches of a key: computation states, in a queue by the event at which they began."""
+"""The partial matches of a key: computation states, in a queue by the event at which they began.
+
+Events are ordered by their timestamps, and then by their ids. Mostly the ids alone would do; but what was late before a
+restore may be taken after it, and clocks are set back.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,14 @@ from typing import Any
 
 ComputationState = tuple[int, int, int, int, int]
 """A partial match: the id of its first event, its state, its node in the shared buffer, and the timestamps of its first
-and last event. The first event comes first, since partial matches are ordered by it.
+and last event.
 """
 
 START, STATE, NODE, BEGAN, LAST = range(5)
 """The fields of a computation state."""
+
+Moment = tuple[int, int]
+"""The place of an event among those of its key: its timestamp and id."""
 
 
 class NFAState:
@@ -48,15 +55,20 @@ class NFAState:
 def push(queue: list[Any], element: Any) -> None:
     """Adds an element to a queue."""
     queue.append(element)
-    index, first = len(queue) - 1, element[0]
+    index, first, began = len(queue) - 1, element[START], element[BEGAN]
     while index:
         parent = (index - 1) >> 1
         above = queue[parent]
-        if first >= above[0]:
+        if began > above[BEGAN] or (began == above[BEGAN] and first >= above[START]):
             break
         queue[index] = above
         index = parent
     queue[index] = element
+
+
+def beginning(element: Any) -> Moment:
+    """Returns where an element of a queue began, which is its place in the queue."""
+    return element[BEGAN], element[START]
 
 
 def push_all(queue: list[Any], elements: Iterable[Any]) -> None:
@@ -83,15 +95,15 @@ def keep(queue: list[Any], wanted: Callable[[Any], bool]) -> None:
 
 
 def _sink(queue: list[Any], index: int, element: Any) -> None:
-    size, first = len(queue), element[0]
+    size, began = len(queue), beginning(element)
     half = size >> 1
     while index < half:
         child = 2 * index + 1
         below = queue[child]
-        if child + 1 < size and below[0] > queue[child + 1][0]:
+        if child + 1 < size and beginning(below) > beginning(queue[child + 1]):
             child += 1
             below = queue[child]
-        if first <= below[0]:
+        if began <= beginning(below):
             break
         queue[index] = below
         index = child

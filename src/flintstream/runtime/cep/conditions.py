@@ -9,12 +9,10 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from flintstream.common.type_variables import T
-
-if TYPE_CHECKING:
-    from flintstream.runtime.cep.context import CepRuntimeContext, ConditionContext
+from flintstream.runtime.cep.context import CepRichFunction, ConditionContext
 
 Test = Callable[[Any, Any], Any]
 """A condition in the form that the automaton calls: of an event and a context."""
@@ -79,7 +77,7 @@ class SimpleCondition(IterativeCondition[T]):
         return self.filter
 
 
-class RichIterativeCondition(IterativeCondition[T]):
+class RichIterativeCondition(CepRichFunction, IterativeCondition[T]):
     """An iterative condition that is opened and closed in its subtask, and knows its runtime context.
 
     Example::
@@ -91,24 +89,6 @@ class RichIterativeCondition(IterativeCondition[T]):
             def filter(self, value, ctx):
                 return value > self.limit
     """
-
-    _runtime_context: CepRuntimeContext | None = None
-
-    def open(self, runtime_context: CepRuntimeContext) -> None:
-        """Called once per subtask before the first event."""
-
-    def close(self) -> None:
-        """Called once per subtask at the end, also after a failure."""
-
-    def get_runtime_context(self) -> CepRuntimeContext:
-        """Returns the context of the subtask; only after it has been opened."""
-        if self._runtime_context is None:
-            raise RuntimeError("The runtime context has not been initialized.")
-        return self._runtime_context
-
-    def set_runtime_context(self, runtime_context: CepRuntimeContext) -> None:
-        """Sets the context of the subtask, before `open`."""
-        self._runtime_context = runtime_context
 
 
 class FunctionCondition(SimpleCondition[Any]):

@@ -1,4 +1,4 @@
-"""The contexts of CEP: of conditions, of pattern functions, and of both when they are opened."""
+"""The contexts of CEP: of conditions, of pattern functions, and of both when they are opened, with what opens them."""
 
 from __future__ import annotations
 
@@ -139,3 +139,25 @@ class CepRuntimeContext:
     def has_broadcast_variable(self, name: str) -> NoReturn:
         """Refused."""
         raise NotImplementedError("Broadcast variables are not supported.")
+
+
+class CepRichFunction:
+    """Mixed into functions and conditions that are opened and closed in their subtask."""
+
+    _runtime_context: CepRuntimeContext | None = None
+
+    def open(self, runtime_context: CepRuntimeContext) -> None:
+        """Called once per subtask before the first event."""
+
+    def close(self) -> None:
+        """Called once per subtask at the end, also after a failure."""
+
+    def get_runtime_context(self) -> CepRuntimeContext:
+        """Returns the context of the subtask; only after it has been opened."""
+        if self._runtime_context is None:
+            raise RuntimeError("The runtime context has not been initialized.")
+        return self._runtime_context
+
+    def set_runtime_context(self, runtime_context: CepRuntimeContext) -> None:
+        """Sets the context of the subtask, before `open`."""
+        self._runtime_context = runtime_context

@@ -10,7 +10,17 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from flintstream.runtime.cep.automaton import Action, Automaton, State, StateKind
-from flintstream.runtime.cep.computation import ComputationState, NFAState, keep, pop, push, push_all
+from flintstream.runtime.cep.computation import (
+    NODE,
+    ComputationState,
+    Moment,
+    NFAState,
+    beginning,
+    keep,
+    pop,
+    push,
+    push_all,
+)
 from flintstream.runtime.cep.conditions import Constant, SimpleCondition, Test
 from flintstream.runtime.cep.context import ConditionContext
 from flintstream.runtime.cep.shared_buffer import NO_NODE, SharedBuffer
@@ -20,7 +30,12 @@ Match = dict[str, list[Any]]
 
 
 class FilterFailure(RuntimeError):
-    """A condition failed."""
+    """A condition failed when an event was offered to a stage."""
+
+    @staticmethod
+    def at(stage: str) -> FilterFailure:
+        """Returns the failure of a condition of a stage, or of one that the stage has to look at."""
+        return FilterFailure(f"Failure happened in filter function. The event was offered to stage {stage!r}.")
 
     def __reduce__(self) -> Any:
         return FilterFailure, self.args
@@ -72,6 +87,7 @@ class NFA:
         self._pending = [kind is StateKind.PENDING for kind in kinds]
         self._end = self._final.index(True)
         self._start = automaton.start.index
+        self.first_stage = automaton.start.stage
         self._skip = automaton.skip
         self._skips = automaton.skip.skips
         self.window = automaton.window
@@ -94,7 +110,7 @@ class NFA:
         entries = buffer.entries
         before = state.partial
         after: list[ComputationState] = []
-        complete: list[Any] = []
+        complete: list[Any] = []  # With the events in place of the node, if they are emitted at once.
         event = nodes = 0
         begun, unchanged = False, True
         for each in (*before, None):
@@ -124,7 +140,7 @@ class NFA:
                     if each is None:
                         continue
                     if final and not skips:
-                        push(complete, (first, buffer.events(node)))
+                        push(complete, (first, target, buffer.events(node), began, last))
                     elif final:
                         references += 1
                         push(complete, (first, target, node, began, last))
@@ -139,7 +155,7 @@ class NFA:
                 if (final or also_final) and not skips:
                     if path is None:
                         path = buffer.events(node)
-                    push(complete, (start, [*path, (source, value)]))
+                    push(complete, (start, self._end, [*path, (source, value)], began, timestamp))
                 goes_on = not final and not decision.stops
                 owners = goes_on + (skips and (final or also_final))
                 if owners:
@@ -162,7 +178,9 @@ class NFA:
             entries[event] = (value, timestamp, nodes)
         state.partial = after
         if not skips:
-            return [self._match(pop(complete)[1]) for _ in range(len(complete))], begun
+            matches = [self._match(pop(complete)[NODE]) for _ in range(len(complete))]
+            # A former strategy may have held some back.
+            return [*self._emit(state, buffer, []), *matches] if state.completed else matches, begun
         return self._emit(state, buffer, complete), begun
 
     def _decide(self, current: int, value: Any) -> Decision:
@@ -170,6 +188,7 @@ class NFA:
         context = self._context
         edges: list[Edge] = []
         stops = False
+        source = target = current
         try:
             states = [current]
             while states:
@@ -186,20 +205,31 @@ class NFA:
                         final = self._final[target]
                         also_final = takes and not final and self._reaches_end(target, value)
                         edges.append(Edge(takes, source, target, final, also_final))
+        except FilterFailure:
+            raise
         except Exception as error:
-            raise FilterFailure("Failure happened in filter function.") from error
+            raise self._failure(source, target) from error
         return Decision(current, edges, stops)
 
     def _reaches_end(self, state: int, value: Any) -> bool:
         """Looks ahead: whether the match is complete if only optional stages are left."""
         states = [state]
-        while states:
-            for action, target, test in self._steps[states.pop()]:
-                if action is Action.PROCEED and (test is None or test(value, self._context)):
-                    if self._final[target]:
-                        return True
-                    states.append(target)
+        source = target = state
+        try:
+            while states:
+                source = states.pop()
+                for action, target, test in self._steps[source]:
+                    if action is Action.PROCEED and (test is None or test(value, self._context)):
+                        if self._final[target]:
+                            return True
+                        states.append(target)
+        except Exception as error:
+            raise self._failure(source, target) from error
         return False
+
+    def _failure(self, source: int, target: int) -> FilterFailure:
+        # The condition of a stage that must not match stands at the stages around it.
+        return FilterFailure.at(self.stages[target if self._stop[target] else source])
 
     # --- time ---
 
@@ -244,11 +274,11 @@ class NFA:
         waiting, partial = state.completed, state.partial
         push_all(waiting, complete)
         matches: list[Match] = []
-        while waiting and (not self._skips or not partial or waiting[0][0] <= partial[0][0]):
-            node = pop(waiting)[2]
+        while waiting and (not self._skips or not partial or beginning(waiting[0]) <= beginning(partial[0])):
+            node = pop(waiting)[NODE]
             matches.append(self._match(buffer.events(node)))
             if self._skips:
-                path = [(self.stages[source], event) for source, event in buffer.path(node)]
+                path = [(self.stages[source], moment) for source, moment in buffer.path(node)]
                 kept = self._skip.first_kept(path)
                 if kept is not None:
                     self._prune(partial, buffer, kept)
@@ -256,12 +286,12 @@ class NFA:
             buffer.release(node)
         return matches
 
-    def _prune(self, queue: list[ComputationState], buffer: SharedBuffer, first_kept: int) -> None:
-        if queue and queue[0][0] < first_kept:
+    def _prune(self, queue: list[ComputationState], buffer: SharedBuffer, first_kept: Moment) -> None:
+        if queue and beginning(queue[0]) < first_kept:
             for each in queue:
-                if each[0] < first_kept:
-                    buffer.release(each[2])
-            keep(queue, lambda each: each[0] >= first_kept)
+                if beginning(each) < first_kept:
+                    buffer.release(each[NODE])
+            keep(queue, lambda each: beginning(each) >= first_kept)
 
     def _match(self, path: Iterable[tuple[int, Any]]) -> Match:
         stages = self.stages

@@ -5,13 +5,13 @@ order of their timestamps. Most events neither begin a match nor meet one that h
 stage's condition and a look-up of the key.
 
 The state of a key is its partial matches, the events that these have taken, and the events that wait. Events wait in
-memory until a checkpoint writes them, or until there are too many for a backend on disk. A key without partial matches
-keeps nothing.
+memory until a checkpoint writes them, or until there are too many for a backend on disk; then in groups, of which only
+those are read that the watermark has reached. A key without partial matches keeps nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import compress, repeat
 from typing import Any, NamedTuple
 
@@ -29,15 +29,24 @@ from flintstream.runtime.operators.base import LATE_RECORDS, FunctionOperator
 from flintstream.runtime.results import ResultEmitter
 from flintstream.runtime.state.backend import StateMigrationException
 from flintstream.runtime.state.operator_state import ListDescriptor
-from flintstream.runtime.time.timers import StoredTimers, TimerService
+from flintstream.runtime.time.timers import TimerService
 
 NFA_TABLE, BUFFER_TABLE, WAITING_TABLE = "_cep_nfa", "_cep_buffer", "_cep_waiting"
 """The tables of a key: partial matches, their events, and the events that wait for the watermark."""
 PARTIAL_MATCHES = "numPartialMatches"
 
-_LAYOUT = ListDescriptor("cep-automaton")
+_LAYOUT, _TIME = ListDescriptor("cep-automaton"), ListDescriptor("cep-time")
 _MOST_WAITING = 1 << 17
 """With a backend on disk, this many events wait in memory."""
+_GROUP, _MOST_GROUPS = 64, 1 << 11
+"""The most events of a key that wait in a group; and with a backend on disk, the most groups that are read at once."""
+
+_Stored = tuple[int, int, Any]
+"""An event that waits in keyed state: its timestamp, its number in the order of arrival, and its value. No two events of
+a key have the same number, so that they can be sorted.
+"""
+_Due = dict[Any, list[int]]
+"""The timers that are due, by key."""
 
 
 class MatchAtFault(NamedTuple):
@@ -75,21 +84,43 @@ class CepOperator(FunctionOperator):
         self._emitter = ResultEmitter(self.output)
         self._context = MatchContext(clock)
         self._shared = SharedBuffer({})
+        self._arrived = 0
+        """The number of the last event that was written to keyed state."""
+        self._stored_events = 0
+        """How many events wait in keyed state."""
         self._advanced_to = MIN_WATERMARK
         self._advanced: set[Any] = set()
         """The keys whose time has been advanced to `_advanced_to`."""
+        self._begun: set[Any] = set()
+        """With windows between two events: the keys with a new partial match since the time was advanced last."""
         self._nfa = NFA(spec.automaton, clock)
-        restored = NFA_TABLE in state.restored
+        restored = not state.restored.keys().isdisjoint((NFA_TABLE, WAITING_TABLE))
         self._matches = state.engine_table(NFA_TABLE)
         self._buffers = state.engine_table(BUFFER_TABLE, "map")
-        self._stored = state.engine_table(WAITING_TABLE, "list")
+        self._stored = state.engine_table(WAITING_TABLE, "map")
         self._layout = self.context.operator_state.get_union_list_state(_LAYOUT)
+        self._time = self.context.operator_state.get_union_list_state(_TIME)
         if restored:
+            self._stored_events = sum(len(group) for groups in self._stored.values() for group in groups.values())
+            self._check_time()
             self._take_over(spec.automaton.layout())
         self._layout.update([spec.automaton.layout()])
         super().open()
         self._on_match = spec.function.process_match
         self._on_timeout = spec.function.process_timed_out_match if spec.handles_timeouts else None
+
+    def _check_time(self) -> None:
+        """Raises if the former job measured another time: clocks and timestamps cannot be compared."""
+        restored = list(self._time)
+        self._arrived = max((arrived for _, arrived in restored), default=0)
+        if all(each is self._event_time for each, _ in restored) or not (self._matches or self._stored):
+            return
+        former, now = ("processing", "event") if self._event_time else ("event", "processing")
+        raise StateMigrationException(
+            f"operator '{self.context.name}': the checkpoint was taken in {former} time and the pattern is now in {now} "
+            f"time, but there are partial matches, or events that wait. Restore in {former} time, or set another uid to "
+            "start the operator without state."
+        )
 
     def _take_over(self, layout: list[str]) -> None:
         """Takes over restored partial matches; raises if the pattern has changed so that their states are others."""
@@ -104,14 +135,12 @@ class CepOperator(FunctionOperator):
                 if partial[3] > 0:
                     self._set_timer(partial[3] + window, key)
         if keys and former != layout:
-            gone = [state for state in former if state not in layout]
-            new = [state for state in layout if state not in former]
             raise StateMigrationException(
                 f"operator '{self.context.name}': the pattern has changed since the checkpoint was taken, and the "
-                f"{self._partial_matches} partial matches of {keys} keys cannot be continued in the new one. States "
-                f"that are no longer there: {_listed(gone)}; new ones: {_listed(new)}. Conditions and windows may "
-                "change, stages and quantifiers may not: restore with the former pattern, or set another uid to start "
-                "the operator without state."
+                f"{self._partial_matches} partial matches of {keys} keys cannot be continued in the new one. "
+                f"{_differences(former, layout)} Conditions and windows may change; stages, their contiguity and "
+                "quantifiers may not: restore with the former pattern, or set another uid to start the operator "
+                "without state."
             )
 
     # --- events ---
@@ -179,13 +208,15 @@ class CepOperator(FunctionOperator):
             self._fire_processing_time()
         super().process_watermark(timestamp)
 
-    def end_epoch(self) -> None:
+    def tick(self) -> None:
         if not self._event_time:
             self._fire_processing_time()
 
     def finish(self) -> None:
-        if not self._event_time and self._waiting.size:
-            self._advance(MAX_WATERMARK, self._timers.current_processing_time())
+        if not self._event_time:
+            now = self._timers.current_processing_time()
+            self._read_waiting({key: list(groups) for key, groups in self._stored.items()}, MAX_WATERMARK)
+            self._advance(MAX_WATERMARK, now)
         super().finish()
 
     def end_key(self) -> None:
@@ -221,26 +252,59 @@ class CepOperator(FunctionOperator):
     def _advance(self, until: int, now: int | None = None) -> None:
         """Offers the events up to a time that have waited, then expires partial matches at the time `now`."""
         now = until if now is None else now
-        queue = self._timers.event if self._event_time else self._timers.processing
-        keys: dict[Any, None] = {}
-        if queue.earliest is not None and queue.earliest <= now:
-            keys = dict.fromkeys(key for _, key in queue.due(now))
-            self._read_waiting(keys)
-        columns = self._waiting.take(until)
-        if self._compare is not None and columns[1]:
-            columns = by_comparator(columns, self._compare)
-        for chunk in chunks(columns, CHUNK):
-            keys.update(dict.fromkeys(self._offer(chunk, now)))
-        if self._nfa.window or self._nfa.has_step_windows:
-            self._expire(keys, now)
+        self._begun.clear()
+        for due in self._rounds(now):
+            self._read_waiting(due, until)
+            columns = self._waiting.take(until)
+            if self._compare is not None and columns[1]:
+                columns = by_comparator(columns, self._compare)
+            keys = dict.fromkeys(due)
+            for chunk in chunks(columns, CHUNK):
+                keys.update(dict.fromkeys(self._offer(chunk, now)))
+            if self._nfa.window or self._nfa.has_step_windows:
+                self._expire(keys, now)
+            if self._on_disk and self._waiting.size > _MOST_WAITING:
+                self._write_waiting()
         self._emitter.flush()
 
-    def _set_timer(self, end: int, key: Any) -> None:
-        """Sets a timer for the end of the window of a partial match."""
+    def _rounds(self, now: int) -> Iterator[_Due]:
+        """Yields the timers that are due: all or, if many events wait on disk, as many as their events fit in memory."""
+        due, count = self._due(now)
+        # In processing time events wait for a millisecond.
+        if count <= _MOST_GROUPS or not self._has_many_stored() or not self._event_time:
+            yield due
+            return
+        # All events of a key are needed together.
+        self._write_waiting()
+        for key, times in self._due(now)[0].items():
+            due.setdefault(key, []).extend(times)
+        some: _Due = {}
+        count = 0
+        for key, times in due.items():
+            some[key] = times
+            count += len(times)
+            if count >= _MOST_GROUPS:
+                yield some
+                some, count = {}, 0
+        yield some
+
+    def _due(self, now: int) -> tuple[_Due, int]:
+        """Removes the timers up to a time; returns those of each key, and their number."""
+        queue = self._timers.event if self._event_time else self._timers.processing
+        due: _Due = {}
+        count = 0
+        if queue.earliest is not None and queue.earliest <= now:
+            for time, key in queue.due(now):
+                due.setdefault(key, []).append(time if self._event_time else time - 1)
+                count += 1
+        return due, count
+
+    def _set_timer(self, time: int, key: Any) -> None:
+        """Sets a timer for the end of the window of a partial match, or for the first event of a group that waits."""
         if self._event_time:
-            self._timers.event.add(min(end, MAX_WATERMARK), key)
+            self._timers.event.add(min(time, MAX_WATERMARK), key)
         else:
-            self._timers.processing.add(end + 1, key)
+            self._timers.processing.add(time + 1, key)
 
     # --- partial matches ---
 
@@ -281,8 +345,11 @@ class CepOperator(FunctionOperator):
                 matches, begun = nfa.process(entry, shared, value, timestamp)
                 if matches:
                     self._emit(key, matches, (), timestamp)
-                if begun and window and timestamp > 0 and (now is None or timestamp + window > now):
-                    self._set_timer(timestamp + window, key)
+                if window and timestamp > 0:
+                    if once and begun:
+                        self._begun.add(key)
+                    if (begun or key in self._begun) and (now is None or timestamp + window > now):
+                        self._set_timer(timestamp + window, key)
                 self._partial_matches += len(entry.partial) - before
                 self._keep(key, entry, known)
         except (FilterFailure, SkipMissed) as error:
@@ -298,7 +365,7 @@ class CepOperator(FunctionOperator):
         try:
             return list(map(self._nfa.may_begin, tested))
         except Exception as error:
-            failure = FilterFailure("Failure happened in filter function.")
+            failure = FilterFailure.at(self._nfa.first_stage)
             failure.__cause__ = error
             raise self.fault(failure, record_at_fault(values, tested)) from error
 
@@ -317,11 +384,15 @@ class CepOperator(FunctionOperator):
     def _expire(self, keys: Iterable[Any], now: int) -> None:
         """Removes the partial matches of some keys whose windows have ended."""
         nfa, table, shared = self._nfa, self._matches, self._shared
-        live = [key for key in keys if key in table]
-        for start in range(0, len(live), CHUNK):
-            some = live[start : start + CHUNK]
-            self._state.touch(some)
-            for key in some:
+        met = list(keys)
+        for start in range(0, len(met), CHUNK):
+            some = met[start : start + CHUNK]
+            if self._on_disk:
+                self._state.touch(some)
+            live = [key for key in some if key in table]
+            if not self._on_disk:
+                self._state.touch(live)
+            for key in live:
                 entry = table[key]
                 shared.entries = self._buffers[key]
                 before = len(entry.partial)
@@ -369,56 +440,74 @@ class CepOperator(FunctionOperator):
 
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
         self._write_waiting()
+        self._time.update([(self._event_time, self._arrived)])
 
-    def stored_timers(self) -> StoredTimers:
-        return self._timers.stored()
+    def timers_to_store(self) -> TimerService:
+        return self._timers
 
     def _write_waiting(self) -> None:
-        """Moves the events that wait from memory to keyed state, with a timer for the first one of each key."""
-        of_key: dict[Any, list[tuple[int, Any]]] = {}
-        for key, time, value in zip(*self._waiting.take_all()):
+        """Moves the events that wait from memory to keyed state."""
+        of_key: dict[Any, list[_Stored]] = {}
+        for number, (key, time, value) in enumerate(zip(*self._waiting.take_all()), self._arrived + 1):
+            self._arrived = number
             if key in of_key:
-                of_key[key].append((time, value))
+                of_key[key].append((time, number, value))
             else:
-                of_key[key] = [(time, value)]
+                of_key[key] = [(time, number, value)]
         keys = list(of_key)
         for start in range(0, len(keys), CHUNK):
             some = keys[start : start + CHUNK]
             self._state.touch(some)
             for key in some:
-                events = of_key[key]
-                first = min(events, key=_time_of)[0]
-                if self._event_time:
-                    self._timers.event.add(first, key)
-                else:
-                    self._timers.processing.add(first + 1, key)
-                stored = self._stored.get(key)
-                if stored is None:
-                    self._stored[key] = events
-                else:
-                    stored.extend(events)
+                self._store(key, of_key[key])
 
-    def _read_waiting(self, keys: Iterable[Any]) -> None:
-        """Moves the events of some keys that wait from keyed state to memory."""
-        found = [key for key in keys if key in self._stored]
-        if not found:
-            return
-        columns: Columns = ([], [], [])
+    def _store(self, key: Any, events: list[_Stored]) -> None:
+        """Stores events of a key in groups by time, each with a timer for its first event, by which it is found."""
+        events.sort()
+        self._stored_events += len(events)
+        groups = self._stored.get(key)
+        if groups is None:
+            groups = self._stored[key] = {}
+        for start in range(0, len(events), _GROUP):
+            group = events[start : start + _GROUP]
+            first = group[0][0]
+            groups[first] = [*groups.get(first, ()), *group]
+            self._set_timer(first, key)
+
+    def _has_many_stored(self) -> bool:
+        """Returns whether more events wait on disk than may wait in memory."""
+        return self._on_disk and self._stored_events > _MOST_WAITING
+
+    def _read_waiting(self, due: _Due, until: int) -> None:
+        """Moves the events of keys whose timers are due to memory; if many events wait on disk, only those up to a time."""
+        found = list(due) if self._on_disk else [key for key in due if key in self._stored]
+        many = self._has_many_stored()
+        ready: Columns = ([], [], [])
         for start in range(0, len(found), CHUNK):
             some = found[start : start + CHUNK]
             self._state.touch(some)
             for key in some:
-                events = list(self._stored[key])
-                del self._stored[key]
-                columns[0].extend(repeat(key, len(events)))
-                columns[1].extend(time for time, _ in events)
-                columns[2].extend(value for _, value in events)
+                groups = self._stored.get(key)
+                if groups is None:
+                    continue
+                # A key's events stay in order if all are in memory, or only those up to a time.
+                if whole := not many or len(groups) == 1:
+                    events = [event for group in groups.values() for event in group]
+                else:
+                    events = [event for time in due[key] for event in groups.pop(time, ())]
+                if whole or not groups:
+                    del self._stored[key]
+                if not whole and (later := [event for event in events if event[0] > until]):
+                    self._stored_events -= len(later)
+                    self._store(key, later)
+                    events = [event for event in events if event[0] <= until]
+                events.sort()
+                self._stored_events -= len(events)
+                ready[0].extend(repeat(key, len(events)))
+                ready[1].extend([time for time, _, _ in events])
+                ready[2].extend([value for _, _, value in events])
         # They have come before all that are in memory.
-        self._waiting.add(*by_time(columns), first=True)
-
-
-def _time_of(event: tuple[int, Any]) -> int:
-    return event[0]
+        self._waiting.add(*by_time(ready), first=True)
 
 
 def _for_side_output(result: Any) -> Any:
@@ -430,5 +519,13 @@ def _for_side_output(result: Any) -> Any:
     )
 
 
-def _listed(states: list[str]) -> str:
-    return "; ".join(state.partition(";")[0] for state in states) or "none"
+def _differences(former: list[str], layout: list[str]) -> str:
+    """Returns how two layouts differ, for a message."""
+    before, now = ({state.partition(";")[0]: state for state in states} for states in (former, layout))
+    both = before.keys() & now.keys()
+    differences = {
+        "States that are no longer there": [state for state in before if state not in both],
+        "new ones": [state for state in now if state not in both],
+        "states with other transitions": [state for state in now if state in both and now[state] != before[state]],
+    }
+    return "; ".join(f"{what}: {', '.join(states) or 'none'}" for what, states in differences.items()) + "."

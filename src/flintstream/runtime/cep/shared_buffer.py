@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
+from flintstream.runtime.cep.computation import Moment
+
 Event = tuple[Any, int, int]
 """A stored event: the value, its timestamp, and the number of nodes that refer to it."""
 Node = tuple[int, int, int, int]
@@ -53,13 +55,13 @@ class SharedBuffer:
         state, event, before, count = self.entries[node]
         self.entries[node] = (state, event, before, count + references)
 
-    def path(self, node: int) -> list[tuple[int, int]]:
-        """Returns the states and event ids that lead to a node, from the first one."""
+    def path(self, node: int) -> list[tuple[int, Moment]]:
+        """Returns the states and events that lead to a node, from the first one; of an event, its timestamp and id."""
         entries = self.entries
         found = []
         while node:
             state, event, node, _ = entries[node]
-            found.append((state, event))
+            found.append((state, (entries[event][1], event)))
         found.reverse()
         return found
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-Path = Sequence[tuple[str, int]]
-"""The events of a match in order: the stage, and the id of the event. Ids grow in the order of the events."""
+from flintstream.runtime.cep.computation import Moment
+
+Path = Sequence[tuple[str, Moment]]
+"""The events of a match in the order in which they were taken: the stage, and the place of the event."""
 
 
 class AfterMatchSkipStrategy:
@@ -34,12 +36,12 @@ class AfterMatchSkipStrategy:
     @staticmethod
     def skip_to_next() -> AfterMatchSkipStrategy:
         """Discards the partial matches that began with the same event as the match."""
-        return SkipRelative("skip_to_next", 0)
+        return SkipRelative("skip_to_next", min, 0)
 
     @staticmethod
     def skip_past_last_event() -> AfterMatchSkipStrategy:
         """Discards the partial matches that began before the match ended."""
-        return SkipRelative("skip_past_last_event", -1)
+        return SkipRelative("skip_past_last_event", max, -1)
 
     @staticmethod
     def skip_to_first(pattern_name: str) -> SkipToElement:
@@ -55,8 +57,8 @@ class AfterMatchSkipStrategy:
         """Returns the stage that is skipped to, if any."""
         return None
 
-    def first_kept(self, match: Path) -> int | None:
-        """Returns the smallest event id at which a partial match may have begun to survive the match; None for any."""
+    def first_kept(self, match: Path) -> Moment | None:
+        """Returns the earliest place at which a partial match may have begun to survive the match; None for any."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
@@ -77,19 +79,26 @@ class NoSkip(AfterMatchSkipStrategy):
     def __init__(self) -> None:
         super().__init__("no_skip")
 
-    def first_kept(self, match: Path) -> int | None:
+    def first_kept(self, match: Path) -> Moment | None:
         return None
 
 
 class SkipRelative(AfterMatchSkipStrategy):
     """Skips to the event after the first or the last one of the match."""
 
-    def __init__(self, name: str, index: int) -> None:
+    def __init__(self, name: str, choose: Callable[[Iterable[Moment]], Moment], index: int) -> None:
         super().__init__(name)
+        self._choose = choose
         self._index = index
 
-    def first_kept(self, match: Path) -> int | None:
-        return match[self._index][1] + 1 if match else None
+    def first_kept(self, match: Path) -> Moment | None:
+        if not match:
+            return None
+        of_stage: dict[str, list[Moment]] = {}
+        for stage, moment in match:
+            of_stage.setdefault(stage, []).append(moment)
+        timestamp, event = self._choose(moments[self._index] for moments in of_stage.values())
+        return timestamp, event + 1
 
 
 class SkipToElement(AfterMatchSkipStrategy):
@@ -110,7 +119,7 @@ class SkipToElement(AfterMatchSkipStrategy):
     def get_pattern_name(self) -> str:
         return self._pattern_name
 
-    def first_kept(self, match: Path) -> int | None:
+    def first_kept(self, match: Path) -> Moment | None:
         events = [event for stage, event in match if stage == self._pattern_name]
         if not events:
             if self._throws:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from flintstream.runtime.cep.automaton import Automaton
@@ -45,7 +46,8 @@ class CepSpec:
 
     def close(self) -> None:
         """Closes the user's conditions and function."""
-        for each in (*self.automaton.conditions(), self.function):
-            closer = getattr(each, "close", None)
-            if closer is not None:
-                closer()
+        with ExitStack() as closing:  # Each is closed, also if another one fails.
+            for each in (self.function, *reversed(list(self.automaton.conditions()))):
+                closer = getattr(each, "close", None)
+                if closer is not None:
+                    closing.callback(closer)

@@ -35,6 +35,8 @@ from flintstream.runtime.checkpoint.uploads import SnapshotDone, SnapshotFailed,
 from flintstream.runtime.checkpoint.writer import StorageWriter
 
 _EVERYTHING = 1 << 62
+SOURCES = -1
+"""Stands for the driver's sources among the slots that a checkpoint waits for."""
 _REMEMBERED = 1000
 STORAGE_SECONDS = 30.0
 """How long the end of an attempt, or of the job, waits for a storage that does not answer."""
@@ -68,9 +70,8 @@ class Pending:
     epoch: int
     """The last epoch that it contains."""
     target: CheckpointTarget
-    sources: Mapping[str, bytes]
     waiting: set[int]
-    """The slots that have not acknowledged."""
+    """The slots that have not acknowledged, and SOURCES until their positions are known."""
     deadline: float
     """By the monotonic clock."""
     writer: StorageWriter
@@ -82,6 +83,8 @@ class Pending:
     stored: bool = True
     """Whether metadata are written; False if it only lets sinks commit at the end of a job."""
     result: Future[str] = field(default_factory=Future)
+    sources: Mapping[str, bytes] = field(default_factory=dict)
+    """The positions of the sources, by operator id."""
     base: int | None = None
     """The checkpoint to whose files it may refer; a savepoint is self-contained."""
     states: dict[tuple[str, int], StoredSubtask] = field(default_factory=dict)
@@ -249,11 +252,12 @@ class CheckpointCoordinator:
         self,
         epoch: int,
         slots: int,
-        sources: Mapping[str, bytes],
         savepoint_directory: str | None = None,
         stored: bool = True,
     ) -> Pending:
-        """Starts a checkpoint, or a savepoint in a new directory below the given one."""
+        """Starts a checkpoint, or a savepoint in a new directory below the given one. It needs the snapshots of all
+        slots, and the positions of the sources.
+        """
         now = time.monotonic()
         checkpoint_id, self._next_id = self._next_id, self._next_id + 1
         directory = None
@@ -268,8 +272,7 @@ class CheckpointCoordinator:
             int(time.time() * 1000),
             epoch,
             self._target(checkpoint_id, directory, stored),
-            sources,
-            set(range(slots)),
+            {SOURCES, *range(slots)},
             now + self.settings.timeout,
             self._writer if directory is None else StorageWriter("savepoint"),
             directory,
@@ -287,11 +290,28 @@ class CheckpointCoordinator:
     def _target(self, checkpoint_id: int, savepoint: str | None, stored: bool) -> CheckpointTarget:
         if savepoint is not None:
             storage = storage_at(savepoint, self.settings.permissions)
-            return CheckpointTarget(storage, inline_size=self.settings.inline_size, signed=self._keys is not None)
+            return CheckpointTarget(
+                storage,
+                inline_size=self.settings.inline_size,
+                signed=self._keys is not None,
+                compressed=self.settings.compressed,
+            )
         size = self.settings.max_state_size if stored else _EVERYTHING
         own = checkpoint_directory(checkpoint_id)
         kept_in = self.storage if stored else None
-        return CheckpointTarget(kept_in, own, SHARED, self.settings.inline_size, size, self._keys is not None)
+        signed, compressed = self._keys is not None, self.settings.compressed and stored
+        return CheckpointTarget(kept_in, own, SHARED, self.settings.inline_size, size, signed, compressed)
+
+    def supply_sources(self, pending: Pending, sources: Mapping[str, bytes]) -> None:
+        """Adds the positions of the sources, as of the snapshots of the slots."""
+        with self._lock:
+            pending.sources = sources
+            pending.waiting.discard(SOURCES)
+            if pending.waiting:
+                return
+            self._given_up.pop(pending.checkpoint_id, None)
+            if self._pending.get(pending.checkpoint_id) is pending:
+                pending.writer.submit(self._complete, pending)
 
     def acknowledge(self, done: SnapshotDone) -> None:
         """Records that a slot has stored its snapshot; the last one completes the checkpoint."""
@@ -340,9 +360,10 @@ class CheckpointCoordinator:
         for pending in self.timed_out():
             reason = f"not complete after {self.settings.timeout:g} s: "
             if pending.waiting:
-                slots = ", ".join(map(str, sorted(pending.waiting)))
+                slots = ", ".join(map(str, sorted(pending.waiting - {SOURCES})))
                 told = diagnosis(pending)
-                reason += f"slots {slots} have not answered{told and '; '}{told}"
+                reason += f"slots {slots} have not answered" if slots else "the positions of sources are missing"
+                reason += f"; {told}" if told else ""
                 outcomes.append(self.fail(pending.checkpoint_id, CheckpointFailedError(reason)))
             else:
                 reason += f"its metadata are still being written to {pending.savepoint or self.settings.directory}"
@@ -437,7 +458,7 @@ class CheckpointCoordinator:
         if base is None:
             raise CheckpointFailedError(f"checkpoint {stored.base}, on which it is based, no longer exists")
         before = base.operators[operator_id].subtasks[subtask]
-        return SubtaskState(before.keyed + stored.state.keyed, stored.state.operator)
+        return stored.state.based_on(before)
 
     def _end(self, pending: Pending, error: BaseException | None) -> Outcome:
         if pending.savepoint is None:

@@ -1,7 +1,7 @@
 """CheckpointMetadata: the contents of a checkpoint and the location of its files; stored as `_metadata`.
 
 The file starts with a magic number, the format version and a checksum, which detects truncation and alteration. Since
-format 2 a signature follows, all zeros if there is none.
+format 2 a signature follows, all zeros if there is none. Since format 3 timers are stored as changes too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flintstream.runtime.state.backend import StoredKeyedState
 
 METADATA = "_metadata"
 _MARK = b"FLNTCKPT"
-_VERSION = 2
+_VERSION = 3
 _HEADER = struct.Struct(">8sIQ32s")
 """Magic number, version, size of the rest, and its checksum."""
 
@@ -70,6 +70,10 @@ class KeyedHandle:
     """The declaration of each state: StoredKeyedState by name."""
     groups: dict[int, Piece]
     only_changes: bool = False
+    fired: tuple[int, int] | None = None
+    """With only the changes of timers: up to which event time and processing time all earlier timers have fired. None
+    with all timers.
+    """
 
     def with_pieces(self, change: Callable[[Piece], Piece]) -> KeyedHandle:
         """Returns a copy with each piece replaced."""
@@ -78,7 +82,7 @@ class KeyedHandle:
 
 @dataclass(frozen=True)
 class DatabaseHandle:
-    """Keyed state of a subtask as the files of a RocksDB database, with timers and engine state by key group."""
+    """Keyed state of a subtask as the files of a RocksDB database. Its timers are in a KeyedHandle each, with no states."""
 
     states: dict[str, Any]
     files: dict[str, Piece]
@@ -90,6 +94,7 @@ class DatabaseHandle:
     key_groups: tuple[int, int]
     """The first key group, and the end of the range (exclusive)."""
     timers: dict[int, Piece]
+    """All timers by key group, in checkpoints up to format 2."""
 
     def with_pieces(self, change: Callable[[Piece], Piece]) -> DatabaseHandle:
         """Returns a copy with each piece replaced."""
@@ -102,7 +107,7 @@ class SubtaskState:
     """The state of an operator in one subtask."""
 
     keyed: tuple[KeyedHandle | DatabaseHandle, ...] = ()
-    """A full snapshot, followed by deltas."""
+    """A full snapshot, followed by deltas; and perhaps a database."""
     operator: Piece | None = None
     """Operator state: StoredOperatorState by name."""
 
@@ -126,6 +131,14 @@ class SubtaskState:
         return SubtaskState(
             tuple(handle.with_pieces(change) for handle in self.keyed), self.operator and change(self.operator)
         )
+
+    def based_on(self, base: SubtaskState) -> SubtaskState:
+        """Returns the whole state, given that of the checkpoint on which this delta is based.
+
+        A database is whole in itself.
+        """
+        before = tuple(handle for handle in base.keyed if isinstance(handle, KeyedHandle))
+        return SubtaskState(before + self.keyed, self.operator)
 
     def files(self) -> set[str]:
         """Returns the files that its pieces are in."""
@@ -222,7 +235,7 @@ def _split(data: bytes, location: str) -> tuple[int, bytes, bytes]:
     if len(data) < _HEADER.size or not data.startswith(_MARK):
         raise CorruptCheckpointError(f"{location} is not the metadata of a checkpoint, or was truncated")
     _, version, size, digest = _HEADER.unpack_from(data)
-    if version not in (1, _VERSION):
+    if not 1 <= version <= _VERSION:
         raise CorruptCheckpointError(f"{location} has format {version}; this version reads formats 1 to {_VERSION}")
     start = _HEADER.size + (0 if version == 1 else SIGNATURE_SIZE)
     content = data[start:]

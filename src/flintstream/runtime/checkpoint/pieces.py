@@ -22,11 +22,14 @@ from flintstream.runtime.checkpoint.metadata import (
 )
 from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot, StoredOperatorState
 from flintstream.runtime.checkpoint.storage import Storage
+from flintstream.runtime.time.changes import ChangedTimers
 
 if TYPE_CHECKING:
     from flintstream.runtime.state.rocksdb.checkpoint import RocksDBCheckpoint
 
 DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
+_COMPRESSED = b"\0flint-zlib\0"
+"""The beginning of a compressed piece; others are pickles or files of databases."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class CheckpointTarget:
     """Without a storage: the maximum size of one operator in one subtask."""
     signed: bool = False
     """Whether the metadata need a digest of every file."""
+    compressed: bool = False
+    """Whether pieces are compressed; files of databases are so already."""
 
 
 class PieceWriter:
@@ -63,20 +68,29 @@ class PieceWriter:
         """Writes a snapshot and returns its location. `shared` is set if later checkpoints may be based on it."""
         directory = self._target.own if shared is None else self._target.shared
         keyed: tuple[KeyedHandle | DatabaseHandle, ...] = ()
-        if snapshot.database is not None:
-            timers = self._pieces(snapshot.groups, self._target.own)
-            keyed = (self._database(snapshot.database, timers, directory, shared),)
-        # An empty snapshot is a change too: timers, for one, are always written in full.
-        elif snapshot.keyed or snapshot.groups or snapshot.only_changes:
+        states = snapshot.keyed if snapshot.database is None else {}
+        # An empty delta is a change too: timers may have fired.
+        if states or snapshot.groups or snapshot.only_changes:
             groups = self._pieces(snapshot.groups, directory)
-            keyed = (KeyedHandle(snapshot.keyed, groups, snapshot.only_changes),)
+            keyed = (KeyedHandle(states, groups, snapshot.only_changes, snapshot.fired),)
+        if snapshot.database is not None:
+            keyed += (self._database(snapshot.database, directory, shared),)
         operator = None
         if snapshot.operator:
             operator = self._pieces({0: pickle.dumps(snapshot.operator, 5)}, self._target.own)[0]
         return SubtaskState(keyed, operator)
 
+    def copy(self, state: SubtaskState, storage: Storage | None) -> SubtaskState:
+        """Copies the state of a subtask, without databases, from another checkpoint; verified. Returns its new location."""
+        pieces = list(dict.fromkeys(state.pieces()))
+        contents = {number: read_piece(piece, storage) for number, piece in enumerate(pieces)}
+        copied = self._pieces(contents, self._target.own)
+        return state.with_pieces({piece: copied[number] for number, piece in enumerate(pieces)}.__getitem__)
+
     def _pieces(self, contents: Mapping[int, bytes], directory: str) -> dict[int, Piece]:
         target = self._target
+        if target.compressed:
+            contents = {number: _COMPRESSED + zlib.compress(data, 1) for number, data in contents.items()}
         size = sum(map(len, contents.values()))
         self._check_size(size)
         checksums = {number: zlib.crc32(data) for number, data in contents.items()}
@@ -100,9 +114,7 @@ class PieceWriter:
                 "(execution.checkpointing.dir), or increase max_state_size of JobManagerCheckpointStorage"
             )
 
-    def _database(
-        self, database: RocksDBCheckpoint, timers: dict[int, Piece], directory: str, shared: SharedFiles | None
-    ) -> DatabaseHandle:
+    def _database(self, database: RocksDBCheckpoint, directory: str, shared: SharedFiles | None) -> DatabaseHandle:
         self._check_size(sum(file.size for file in database.files))
         files = {}
         for file in database.files:
@@ -112,7 +124,7 @@ class PieceWriter:
             self.reused += 0 if known is None else known.size
         identities = {file.name: file.identity for file in database.files if file.identity is not None}
         groups = (database.key_groups.start, database.key_groups.stop)
-        return DatabaseHandle(database.states, files, identities, dict(database.numbers), groups, timers)
+        return DatabaseHandle(database.states, files, identities, dict(database.numbers), groups, {})
 
     def _file(self, local: str, size: int, directory: str) -> Piece:
         target = self._target
@@ -132,7 +144,13 @@ class PieceWriter:
 
 
 def read_piece(piece: Piece, storage: Storage | None) -> bytes:
-    """Returns the bytes of a piece, verified."""
+    """Returns the content of a piece, verified and decompressed."""
+    data = read_stored(piece, storage)
+    return zlib.decompress(memoryview(data)[len(_COMPRESSED) :]) if data.startswith(_COMPRESSED) else data
+
+
+def read_stored(piece: Piece, storage: Storage | None) -> bytes:
+    """Returns the bytes of a piece as they are stored, verified."""
     if piece.data is not None:
         data, location = piece.data, "the metadata"
     else:
@@ -144,6 +162,13 @@ def read_piece(piece: Piece, storage: Storage | None) -> bytes:
             raise CorruptCheckpointError(f"{location}, a file of the checkpoint, is missing") from error
     piece.check_bytes(data, location)
     return data
+
+
+def _fired_before(handle: KeyedHandle | DatabaseHandle) -> tuple[int, int] | None:
+    """Returns up to which times the timers of earlier handles have fired; None if the handle has all timers."""
+    if isinstance(handle, KeyedHandle):
+        return handle.fired
+    return None if handle.timers else ChangedTimers().fired
 
 
 @dataclass(frozen=True)
@@ -179,10 +204,11 @@ class RestoredOperators:
                 timers = self._groups(handle.timers, key_groups)
                 own = any(group in key_groups for group in range(*handle.key_groups))
                 database = fetch_database(handle, self.storage, directory) if own else None
-                chain.append(OperatorSnapshot({}, timers, stored, database))
+                chain.append(OperatorSnapshot({}, timers, stored, database, fired=_fired_before(handle)))
             else:
                 groups = self._groups(handle.groups, key_groups)
-                chain.append(OperatorSnapshot(handle.states, groups, stored, base=0 if handle.only_changes else None))
+                base = 0 if handle.only_changes else None
+                chain.append(OperatorSnapshot(handle.states, groups, stored, base=base, fired=handle.fired))
         return chain or [OperatorSnapshot(operator=stored)]
 
     def _groups(self, pieces: Mapping[int, Piece], key_groups: Collection[int]) -> dict[int, bytes]:

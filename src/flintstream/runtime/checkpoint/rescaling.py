@@ -30,14 +30,15 @@ def share_of(restored: RestoredOperators, hosted: Iterable[tuple[VertexDeploymen
         for operator in vertex.operators:
             groups.setdefault(operator.operator_id, set()).update(own)
     operators = {
-        operator_id: _share_of_operator(restored.operators[operator_id], own)
+        operator_id: share_of_operator(restored.operators[operator_id], own)
         for operator_id, own in groups.items()
         if operator_id in restored.operators
     }
     return replace(restored, operators=operators)
 
 
-def _share_of_operator(operator: OperatorState, groups: Collection[int]) -> OperatorState:
+def share_of_operator(operator: OperatorState, groups: Collection[int]) -> OperatorState:
+    """Returns the state of an operator with its keyed state for some key groups only."""
     subtasks: dict[int, SubtaskState] = {}
     states: dict[str, Any] = {}
     for subtask, state in sorted(operator.subtasks.items()):

@@ -28,6 +28,7 @@ _SAVEPOINT_DIRECTORY = f"{_PREFIX}savepoint-dir"
 _RETAINED = f"{_PREFIX}num-retained"
 _INCREMENTAL = f"{_PREFIX}incremental"
 _INLINE = f"{_PREFIX}data-inline-threshold"
+_COMPRESSION = f"{_PREFIX}snapshot-compression"
 _LEAST_SECONDS = 0.01
 
 
@@ -57,6 +58,8 @@ class CheckpointSettings:
     savepoint_directory: str | None = None
     max_state_size: int = DEFAULT_MAX_STATE_SIZE
     inline_size: int = 20 * 1024
+    compressed: bool = False
+    """Whether keyed and operator state is compressed; RocksDB compresses its files itself."""
     permissions: Permissions = Permissions.OWNER
     """The permissions of checkpoints and savepoints in a directory."""
     signing_key_file: str | None = None
@@ -89,6 +92,7 @@ class CheckpointSettings:
             savepoint_directory=read.text(_SAVEPOINT_DIRECTORY),
             max_state_size=read.size(MAX_MEMORY_STATE_SIZE.key, default.max_state_size),
             inline_size=read.size(_INLINE, default.inline_size),
+            compressed=read.flag(_COMPRESSION, False),
             permissions=Permissions[(CHECKPOINT_PERMISSIONS.of(configuration) or "owner").upper()],
             signing_key_file=SIGNING_KEY_FILE.of(configuration),
             restore_path=read.text(RESTORE_PATH),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,8 @@ from flintstream.runtime.state.operator_state import (
     OperatorStateBackend,
     OperatorStateSnapshot,
 )
-from flintstream.runtime.time.timers import Namespaced, StoredTimers
+from flintstream.runtime.time.changes import ChangedTimers, StoredTimers, Timer, TimerChanges, TimerHistory
+from flintstream.runtime.time.timers import Namespaced
 
 if TYPE_CHECKING:
     from flintstream.runtime.state.rocksdb.checkpoint import RocksDBCheckpoint
@@ -58,6 +59,8 @@ class OperatorSnapshot:
     """The keyed state as a RocksDBCheckpoint; then `groups` has only timers."""
     base: int | None = None
     """For a delta, the checkpoint it is relative to; None for a full snapshot."""
+    fired: tuple[int, int] | None = None
+    """With only the changes of timers: up to which times all earlier ones have fired. None with all timers."""
 
     @property
     def only_changes(self) -> bool:
@@ -82,6 +85,8 @@ class _Group:
     removed: dict[str, list[Any]] = field(default_factory=dict)
     """In a delta: the touched keys without an entry now."""
     timers: StoredTimers = field(default_factory=lambda: ([], []))
+    """All timers, or those added."""
+    removed_timers: StoredTimers = field(default_factory=lambda: ([], []))
 
 
 # --- taking ---
@@ -90,12 +95,12 @@ class _Group:
 def take_snapshot(
     keyed: KeyedStateBackend | None,
     operator: OperatorStateBackend,
-    timers: StoredTimers,
+    timers: StoredTimers | ChangedTimers,
     changed: Collection[Any] | None = None,
     base: int | None = None,
 ) -> OperatorSnapshot:
     """Returns the current state of an operator: all its keyed state, or the entries of the keys `changed` since the
-    checkpoint `base`.
+    checkpoint `base`; and all timers, or their changes since.
     """
     stored = {name: _store(*state) for name, state in operator.snapshot().states.items()}
     if keyed is None:
@@ -108,7 +113,8 @@ def take_snapshot(
         for info, _ in keyed.entries():
             _add_changes(keyed, info, changed, groups)
         data = _as_bytes(groups)
-    return OperatorSnapshot({info.name: _describe(info) for info, _ in keyed.entries()}, data, stored, base=base)
+    states = {info.name: _describe(info) for info, _ in keyed.entries()}
+    return OperatorSnapshot(states, data, stored, base=base, fired=_fired(timers))
 
 
 def _all_groups(keyed: KeyedStateBackend, timers: dict[int, _Group]) -> dict[int, bytes]:
@@ -119,25 +125,35 @@ def _all_groups(keyed: KeyedStateBackend, timers: dict[int, _Group]) -> dict[int
         content = timers.pop(group, None) or _Group()
         for name, entries in stored.items():
             content.entries[name] = _encoded(keyed, infos[name], entries)
-        data[group] = dumps(vars(content))
+        data[group] = _group_bytes(content)
     return data | _as_bytes(timers)
 
 
 def take_database_snapshot(
-    keyed: KeyedStateBackend, operator: OperatorStateBackend, timers: StoredTimers, directory: str
+    keyed: KeyedStateBackend,
+    operator: OperatorStateBackend,
+    timers: StoredTimers | ChangedTimers,
+    directory: str,
+    base: int | None = None,
 ) -> OperatorSnapshot:
     """Returns the current state of an operator, with its keyed state as a database in a local directory, which must not
-    exist.
+    exist; and all timers, or their changes since the checkpoint `base`.
     """
     groups: dict[int, _Group] = {}
     _add_timers(timers, keyed.max_parallelism, groups)
     database = keyed.checkpoint(directory)
     stored = {name: _store(*state) for name, state in operator.snapshot().states.items()}
-    return OperatorSnapshot(database.states, _as_bytes(groups), stored, database)
+    return OperatorSnapshot(database.states, _as_bytes(groups), stored, database, base, _fired(timers))
 
 
 def _as_bytes(groups: dict[int, _Group]) -> dict[int, bytes]:
-    return {group: dumps(vars(content)) for group, content in sorted(groups.items())}
+    return {group: _group_bytes(content) for group, content in sorted(groups.items())}
+
+
+def _group_bytes(content: _Group) -> bytes:
+    # There may be many groups with little in each.
+    empty = _Group()
+    return dumps({name: value for name, value in vars(content).items() if value != getattr(empty, name)})
 
 
 def _describe(info: KeyedStateInfo) -> StoredKeyedState:
@@ -172,11 +188,23 @@ def _encoded(keyed: KeyedStateBackend, info: KeyedStateInfo, entries: dict[Any, 
     return list(entries), data, times
 
 
-def _add_timers(timers: StoredTimers, max_parallelism: int, groups: dict[int, _Group]) -> None:
-    for domain, stored in enumerate(timers):
-        keys = [owner.key if isinstance(owner, Namespaced) else owner for _, owner in stored]
-        for timer, group in zip(stored, key_groups(keys, max_parallelism)):
+def _fired(timers: StoredTimers | ChangedTimers) -> tuple[int, int] | None:
+    return timers.fired if isinstance(timers, ChangedTimers) else None
+
+
+def _add_timers(timers: StoredTimers | ChangedTimers, max_parallelism: int, groups: dict[int, _Group]) -> None:
+    if not isinstance(timers, ChangedTimers):
+        timers = ChangedTimers(*(TimerChanges(added=each) for each in timers))
+    for domain, changes in enumerate((timers.event, timers.processing)):
+        for timer, group in zip(changes.added, _groups_of(changes.added, max_parallelism)):
             groups.setdefault(group, _Group()).timers[domain].append(timer)
+        for timer, group in zip(changes.removed, _groups_of(changes.removed, max_parallelism)):
+            groups.setdefault(group, _Group()).removed_timers[domain].append(timer)
+
+
+def _groups_of(timers: Sequence[Timer], max_parallelism: int) -> list[int]:
+    keys = [owner.key if isinstance(owner, Namespaced) else owner for _, owner in timers]
+    return list(key_groups(keys, max_parallelism))
 
 
 def _store(mode: str, type_info: Any, content: Any) -> StoredOperatorState:
@@ -208,10 +236,10 @@ def restore_snapshots(
         _restore_databases(databases, keyed)
     for chain in chains if keyed is not None else ():
         assert keyed is not None
+        history = TimerHistory()
         for snapshot in chain:
-            found = _restore_keyed(snapshot, keyed)
-        # Timers are always written in full.
-        for restored, left in zip(timers, found):
+            _restore_keyed(snapshot, keyed, history)
+        for restored, left in zip(timers, history.timers()):
             restored.extend(left)
     left_states = [
         OperatorStateSnapshot({name: _load(state) for name, state in chain[-1].operator.items()}) for chain in chains
@@ -234,8 +262,9 @@ def _restore_databases(databases: list[RocksDBCheckpoint], keyed: KeyedStateBack
             shutil.rmtree(database.directory, ignore_errors=True)
 
 
-def _restore_keyed(snapshot: OperatorSnapshot, keyed: KeyedStateBackend) -> StoredTimers:
-    timers: StoredTimers = ([], [])
+def _restore_keyed(snapshot: OperatorSnapshot, keyed: KeyedStateBackend, history: TimerHistory) -> None:
+    added: StoredTimers = ([], [])
+    removed: StoredTimers = ([], [])
     serializers = {}
     for name, stored in snapshot.keyed.items() if snapshot.database is None else ():
         written = TypeSerializerSnapshot.from_data(stored.serializer)
@@ -252,9 +281,9 @@ def _restore_keyed(snapshot: OperatorSnapshot, keyed: KeyedStateBackend) -> Stor
             for name, keys in content.removed.items():
                 for key in keys:
                     keyed.table(name).pop(key, None)
-            for restored, found in zip(timers, content.timers):
-                restored.extend(found)
-    return timers
+            for all_found, found in zip((*added, *removed), (*content.timers, *content.removed_timers)):
+                all_found.extend(found)
+    history.add(snapshot.fired, removed, added)
 
 
 def _load(state: StoredOperatorState) -> tuple[str, Any, Any]:

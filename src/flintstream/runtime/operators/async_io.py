@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ from flintstream.runtime.operators.base import FunctionOperator
 if TYPE_CHECKING:
     from flintstream.runtime.operators.base import OperatorContext
     from flintstream.runtime.output import Output
+
+_LOOK_SECONDS = 0.001
 
 
 class _Mailbox:
@@ -88,6 +91,8 @@ class AsyncWaitOperator(FunctionOperator):
         loop = self._hold_loop()
         self._requests = 0
         self._marks = 0
+        self._looked = 0.0
+        """When results were looked for last."""
         self._mailbox = _Mailbox()
         super().open()
         self._calls = AsyncCalls(
@@ -161,6 +166,17 @@ class AsyncWaitOperator(FunctionOperator):
     def process_idleness(self, idle: bool) -> None:
         self._place(Idleness(idle))
 
+    def tick(self) -> None:
+        self._emit_ready()
+
+    def next_due(self) -> float | None:
+        # Results arrive on the thread of the event loop, and are looked for often enough.
+        return self._looked + _LOOK_SECONDS if self.in_flight else None
+
+    @property
+    def in_flight(self) -> bool:
+        return bool(self._requests or self._marks)
+
     def end_epoch(self) -> None:
         self._drain()
 
@@ -189,6 +205,7 @@ class AsyncWaitOperator(FunctionOperator):
             self._emit_ready(wait=True)
 
     def _emit_ready(self, wait: bool = False) -> None:
+        self._looked = time.time()
         for values, timestamps, requests, mark in self._mailbox.take(wait):
             self._requests -= requests
             timed = timestamps.count(NO_TIMESTAMP) < len(timestamps)

@@ -16,10 +16,13 @@ from flintstream.runtime.state.checkpointed import (
     ListCheckpointed,
 )
 from flintstream.runtime.state.operator_state import ListDescriptor, OperatorStateBackend
-from flintstream.runtime.time.timers import StoredTimers
+from flintstream.runtime.time.changes import StoredTimers
+from flintstream.runtime.time.timers import TimerService
 
 if TYPE_CHECKING:
+    from flintstream.runtime.block import LatencyMarker
     from flintstream.runtime.context import RuntimeContext
+    from flintstream.runtime.latency import LatencyStats
     from flintstream.runtime.output import Output
     from flintstream.runtime.services import SlotServices
     from flintstream.runtime.state.backend import KeyedStateBackend
@@ -49,6 +52,7 @@ class OperatorContext:
         checkpointing: bool = False,
         checkpoint_timeout: float = 600.0,
         checkpoint_interval: float = 0.0,
+        latencies: LatencyStats | None = None,
     ) -> None:
         self.name = name
         self.operator_id = operator_id
@@ -65,6 +69,8 @@ class OperatorContext:
         """The checkpoint timeout in seconds."""
         self.checkpoint_interval = checkpoint_interval
         """The checkpoint interval in seconds; 0 without checkpointing."""
+        self.latencies = latencies
+        """The latencies of the markers received; None if latency is not tracked."""
         self.operator_state = OperatorStateBackend(name) if operator_state is None else operator_state
         self.restored_timers: StoredTimers = ([], [])
         """Restored timers, in event time and in processing time."""
@@ -132,8 +138,28 @@ class Operator:
         """Processes a change of the input between idle and active."""
         self.output.emit_idleness(idle)
 
+    def process_latency_marker(self, marker: LatencyMarker) -> None:
+        """Records the latency of a marker, and passes it on."""
+        if self.context.latencies is not None:
+            self.context.latencies.record(marker)
+        self.output.emit_latency_marker(marker)
+
+    def tick(self) -> None:
+        """Called between blocks, and at the latest at the time of `next_due`: does what is due by the clock, such as firing
+        processing-time timers.
+        """
+
+    @property
+    def in_flight(self) -> bool:
+        """Returns whether `end_epoch` would wait for requests in flight. A pipelined job lets other tasks work meanwhile."""
+        return False
+
     def end_epoch(self) -> None:
-        """Called when the input of this epoch has been processed."""
+        """Called when the input of this epoch has been processed: nothing may be in flight afterwards."""
+        self.tick()
+
+    def seal(self) -> None:
+        """Called after `end_epoch`, also once the input has ended: seals the results of the epoch for the driver."""
 
     def end_key(self) -> None:
         """In batch mode: called after all records of a key."""
@@ -157,9 +183,14 @@ class Operator:
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> None:
         """Called when a checkpoint is taken: updates the states with everything to store."""
 
+    def timers_to_store(self) -> TimerService | None:
+        """Returns the timers that snapshots contain; None if the operator has none."""
+        return None
+
     def stored_timers(self) -> StoredTimers:
-        """Returns the timers to store, in event time and in processing time."""
-        return [], []
+        """Returns all timers, in event time and in processing time."""
+        timers = self.timers_to_store()
+        return ([], []) if timers is None else timers.stored()
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Called when a checkpoint is complete."""

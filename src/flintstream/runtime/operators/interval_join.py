@@ -14,7 +14,7 @@ from typing import Any
 from flintstream.runtime.batch import CHUNK, MAX_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.operators.base import LATE_RECORDS, FunctionOperator
 from flintstream.runtime.results import ResultEmitter
-from flintstream.runtime.time.timers import StoredTimers, TimerService
+from flintstream.runtime.time.timers import TimerService
 
 LEFT_TABLE = "_interval_join_left"
 RIGHT_TABLE = "_interval_join_right"
@@ -215,8 +215,8 @@ class IntervalJoinOperator(FunctionOperator):
     def end_key(self) -> None:
         self._clean(MAX_WATERMARK)
 
-    def stored_timers(self) -> StoredTimers:
-        return self._timers.stored()
+    def timers_to_store(self) -> TimerService:
+        return self._timers
 
     def _set_timer(self, key: Any, time: int) -> None:
         self._timers.event.add(min(time, MAX_WATERMARK), key)

@@ -15,7 +15,7 @@ from flintstream.runtime.operators.base import FunctionOperator
 from flintstream.runtime.output import SideBuffer
 from flintstream.runtime.pace import Pace
 from flintstream.runtime.results import ResultEmitter
-from flintstream.runtime.time.timers import StoredTimers, TimerQueue, TimerService, TimeView
+from flintstream.runtime.time.timers import TimerQueue, TimerService, TimeView
 
 
 class ProcessContext:
@@ -136,7 +136,7 @@ class ProcessOperator(FunctionOperator):
                 self._fire_processing_time(self._timers)
         super().process_watermark(timestamp)
 
-    def end_epoch(self) -> None:
+    def tick(self) -> None:
         if self._timers is not None:
             self._fire_processing_time(self._timers)
 
@@ -153,8 +153,8 @@ class ProcessOperator(FunctionOperator):
         earliest = None if self._timers is None else self._timers.processing.earliest
         return None if earliest is None else earliest / 1000
 
-    def stored_timers(self) -> StoredTimers:
-        return ([], []) if self._timers is None else self._timers.stored()
+    def timers_to_store(self) -> TimerService | None:
+        return self._timers
 
     def _fire_processing_time(self, timers: TimerService) -> None:
         earliest = timers.processing.earliest

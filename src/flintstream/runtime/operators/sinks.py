@@ -48,6 +48,9 @@ class PrintOperator(Operator):
             raise user_fault(error, self.context.name, self.context.subtask, record) from error
         self.context.services.spool(PRINT_SPOOL).append(lines)
 
+    def seal(self) -> None:
+        self.context.services.seal(PRINT_SPOOL)
+
     def _declared(self, values: list[Any]) -> list[Any]:
         if self._type is None or (self._shows_rows and {*map(type, values)} == {Row}):
             return values  # Rows are printed unconverted, as in PyFlink.
@@ -74,6 +77,9 @@ class CollectOperator(Operator):
             self.context.services.spool(self._collector_id).append(batch.values)
         except (AttributeError, TypeError, pickle.PicklingError) as error:
             raise user_fault(error, self.context.name, self.context.subtask) from error
+
+    def seal(self) -> None:
+        self.context.services.seal(self._collector_id)
 
     def finish(self) -> None:
         """Does nothing: a sink has no output."""
@@ -122,6 +128,10 @@ class SparkWriterOperator(CommittingOperator[int]):
         spool = self.context.services.spool(self.spool_name, kept=True)
         spool.staged = self._waits
         spool.append(batch.values)
+
+    def seal(self) -> None:
+        if not self._waits:
+            self.context.services.seal(self.spool_name)
 
     def prepare(self, checkpoint_id: int, timestamp: int) -> list[int]:
         staged = self._waits and self.context.services.stage(self.spool_name, self.staged_name(checkpoint_id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from flintstream.runtime.time.valve import CombinedWatermark
 
 if TYPE_CHECKING:
     from flintstream.common.watermark_strategy import WatermarkAlignment, WatermarkStrategy
+    from flintstream.runtime.latency import LatencyMarkers
 
 READ_RECORDS = 8192
 """The most records read at a time."""
@@ -44,6 +45,8 @@ class SourceHead(Operator):
     """
     timing: SourceTiming | None = None
     """How old the records last emitted were; None before the first."""
+    markers: LatencyMarkers | None = None
+    """Emits latency markers; None if latency is not tracked."""
 
     def read_epoch(self, limit: int) -> None:
         """Reads and emits at most `limit` records."""
@@ -77,11 +80,18 @@ class SourceHead(Operator):
         """Returns the position of each unfinished split."""
         return {}
 
+    @property
+    def waiting(self) -> int:
+        """Returns the number of records that were fed back, and wait for the next epoch."""
+        return 0
+
     def note_emitted(self, timestamp: int | None, fetch_lag: int | None = None) -> None:
         """Notes that records were emitted, the last of them with that timestamp, if any."""
         now = self.context.services.clock()
         timed = timestamp is not None and timestamp != NO_TIMESTAMP
         self.timing = SourceTiming(now, fetch_lag, now - timestamp if timed and timestamp is not None else None)
+        if self.markers is not None:
+            self.markers.emit_if_due()
 
     def has_data(self) -> bool:
         """Returns whether an epoch would find records now."""
@@ -219,13 +229,18 @@ class SparkSourceOperator(SourceHead):
         if rows.values:
             self.note_emitted(self._splits.last_timestamp)
 
+    def tick(self) -> None:
+        for split, timing in self._times.items():
+            timing.look()
+            self._splits.advance(split, timing, timing.round_off_if_due())
+
     def end_epoch(self) -> None:
         for split, timing in self._times.items():
             timing.look()
             self._splits.round_off(split, timing)
 
     def next_due(self) -> float | None:
-        return earliest(timing.idle_due for timing in self._times.values())
+        return earliest(timing.next_due for timing in self._times.values())
 
     def read_epoch(self, limit: int) -> None:
         """Does nothing: the rows have arrived already."""
@@ -275,7 +290,7 @@ class SourceOperator(SourceHead):
         """The positions in checkpoints that are not complete yet."""
         self._splits = SplitWatermarks(self)
         self._complete = False
-        self._pace = Pace(READ_RECORDS)
+        self._pace = Pace(READ_RECORDS, self.context.services.step_seconds)
         self._aligned_to: int | None = None
         self._began_at: int | None = None
         self._finished_watermark = MIN_WATERMARK
@@ -326,6 +341,7 @@ class SourceOperator(SourceHead):
         looked: set[str] = set()
         drained = False
         while limit > 0 and (self._ahead or self._may_read()):
+            self.context.services.safe_point()
             self._pace.begin()
             blocks = self._next_blocks(min(self._pace.size, limit))
             if not blocks:
@@ -399,16 +415,22 @@ class SourceOperator(SourceHead):
         return bool(self._ahead)
 
     def next_due(self) -> float | None:
-        idle_dues = [split.time.idle_due for split in self._open.values() if split.time is not None]
-        return earliest([self._idle_due, *idle_dues, self._reader.next_due() if self._may_read() else None])
+        dues = [split.time.next_due for split in self._open.values() if split.time is not None]
+        return earliest([self._idle_due, *dues, self._reader.next_due() if self._may_read() else None])
+
+    def tick(self) -> None:
+        self._round_off(TimestampsAndWatermarks.round_off_if_due)
 
     def end_epoch(self) -> None:
+        self._round_off(TimestampsAndWatermarks.round_off)
+
+    def _round_off(self, watermark: Callable[[TimestampsAndWatermarks], int | None]) -> None:
         # The watermark of the last split counts once it is known that its end was not the end of the source.
         self._splits.reach(self._finished_watermark)
         # If several become idle at once, the one furthest ahead does so last: those behind it must not hold it back.
         for split in sorted(self._open.values(), key=lambda split: split.watermark):
             if split.time is not None:
-                self._splits.round_off(split.split_id, split.time)
+                self._splits.advance(split.split_id, split.time, watermark(split.time))
         due = self._idle_due
         if due is not None and due * 1000 <= self.context.services.clock():
             self._splits.mark_idle()
@@ -457,6 +479,9 @@ class SourceOperator(SourceHead):
         if positions is not None:
             with self._blame():
                 self._reader.notify_checkpoint_complete(positions)
+            if self.has_data():
+                # Perhaps only now: a reader may wait for checkpoints, and the job may be idle.
+                self.context.services.notify_data()
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         self._stored.pop(checkpoint_id, None)

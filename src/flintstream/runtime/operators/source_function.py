@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flintstream.runtime.batch import NO_TIMESTAMP, Batch
 from flintstream.runtime.block import Watermark
 from flintstream.runtime.captured import unwrapped
 from flintstream.runtime.faults import Fault, UserCodeError, user_fault
-from flintstream.runtime.operators.base import FunctionOperator
+from flintstream.runtime.operators.base import FunctionOperator, OperatorContext
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.operators.source_context import BUFFER_RECORDS, Cancelled, SourceContext
+from flintstream.runtime.operators.watermarks import TimestampsAndWatermarksOperator
+from flintstream.runtime.output import Output
 from flintstream.runtime.pace import Pace
 from flintstream.runtime.source import Split
 from flintstream.runtime.stacks import frame_of, stack_of
 from flintstream.runtime.state.checkpointed import CheckpointedFunction, ListCheckpointed
 from flintstream.runtime.state.operator_state import ListDescriptor
+
+if TYPE_CHECKING:
+    from flintstream.common.watermark_strategy import WatermarkStrategy
 
 _CANCEL_SECONDS = 5.0
 _LOCK_SHARE = 0.9
@@ -29,9 +34,23 @@ _ENDED = ListDescriptor("ended")
 
 
 class SourceFunctionOperator(FunctionOperator, SourceHead):
-    """Runs a `SourceFunction` in a thread and drains its buffer in each epoch."""
+    """Runs a `SourceFunction` in a thread and drains its buffer in each epoch.
+
+    :param strategy: assigns timestamps and watermarks in the place of the function's own; None to keep those.
+    """
 
     bounded = False
+    _timed: TimestampsAndWatermarksOperator | None = None
+
+    def __init__(self, function: Any, strategy: WatermarkStrategy | None = None) -> None:
+        super().__init__(function)
+        if strategy is not None:
+            self._timed = TimestampsAndWatermarksOperator(strategy)
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        if self._timed is not None:
+            self._timed.setup(context, output)
 
     @property
     def replayable(self) -> bool:
@@ -40,11 +59,13 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
 
     def open(self) -> None:
         super().open()
+        if self._timed is not None:
+            self._timed.open()
         self._run = self.bound("run")
         self._error: BaseException | None = None
         self._ended = threading.Event()
         self._idle = False
-        self._pace = Pace(BUFFER_RECORDS)
+        self._pace = Pace(BUFFER_RECORDS, self.context.services.step_seconds)
         self._source_context = SourceContext(self.context.services.notify_data)
         self._source_context.restore(self.context.operator_state.get_list_state(_WAITING))
         self._thread = threading.Thread(target=self._run_function, name=f"source {self.context.name}", daemon=True)
@@ -94,6 +115,7 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
         ended = self._ended.is_set()
         drained = False
         while limit > 0:
+            self.context.services.safe_point()
             self._pace.begin()
             elements = self._source_context.take(min(limit, self._pace.size))
             self._emit_all(elements)
@@ -116,6 +138,8 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
                 continue
             self._emit(values, timestamps)
             values, timestamps = [], []
+            if self._timed is not None:
+                continue
             if isinstance(element, Watermark):
                 self._tell_idleness(False)
                 self.output.emit_watermark(element.timestamp)
@@ -124,11 +148,27 @@ class SourceFunctionOperator(FunctionOperator, SourceHead):
         self._emit(values, timestamps)
 
     def _emit(self, values: list[Any], timestamps: list[int]) -> None:
-        if values:
+        if not values:
+            return
+        timed = any(timestamp != NO_TIMESTAMP for timestamp in timestamps)
+        batch = Batch(values, timestamps if timed else None)
+        if self._timed is None:
             self._tell_idleness(False)
-            timed = any(timestamp != NO_TIMESTAMP for timestamp in timestamps)
-            self.output.emit(Batch(values, timestamps if timed else None))
-            self.note_emitted(timestamps[-1])
+            self.output.emit(batch)
+        else:
+            self._timed.process(batch)
+        self.note_emitted(timestamps[-1])
+
+    def tick(self) -> None:
+        if self._timed is not None:
+            self._timed.tick()
+
+    def end_epoch(self) -> None:
+        if self._timed is not None:
+            self._timed.end_epoch()
+
+    def next_due(self) -> float | None:
+        return None if self._timed is None else self._timed.next_due()
 
     def _tell_idleness(self, idle: bool) -> None:
         if idle != self._idle:

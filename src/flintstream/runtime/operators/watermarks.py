@@ -34,12 +34,16 @@ class TimestampsAndWatermarksOperator(Operator):
     def process_idleness(self, idle: bool) -> None:
         """Not passed on: this operator determines idleness itself."""
 
+    def tick(self) -> None:
+        self._time.look()
+        self._advance(self._time.round_off_if_due())
+
     def end_epoch(self) -> None:
         self._time.look()
         self._advance(self._time.round_off())
 
     def next_due(self) -> float | None:
-        return self._time.idle_due
+        return self._time.next_due
 
     def _advance(self, timestamp: int | None) -> None:
         if timestamp is not None:

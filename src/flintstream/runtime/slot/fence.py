@@ -6,7 +6,7 @@ driver. The first run cannot be undone, so the second is refused and the job fai
 
 from __future__ import annotations
 
-from flintstream.runtime.slot.protocol import Hello
+from flintstream.runtime.slot.protocol import Hello, Join
 
 
 class Refused(Exception):
@@ -27,6 +27,7 @@ class Fence:
         self._level = -1
         """The last admitted level."""
         self.epoch = -1
+        self._joined: set[bool] = set()
         self.broken = False
         """Whether something has failed in this slot: no task is admitted any more."""
 
@@ -51,3 +52,22 @@ class Fence:
                 "and records must not be counted twice"
             )
         self._level = hello.level
+
+    def join(self, hello: Join) -> None:
+        """Admits a task of a pipelined job, one for each direction, or raises Refused."""
+        if (hello.job_id, hello.slot) != (self._job_id, self._slot):
+            raise Refused(f"this is slot {self._slot} of job {self._job_id}")
+        if hello.attempt != self._attempt:
+            raise Refused(f"attempt {hello.attempt} has ended, this is attempt {self._attempt}")
+        if self.broken:
+            raise Refused(f"attempt {hello.attempt} has failed in this slot")
+        if hello.sends in self._joined:
+            raise EnteredTwice(
+                "Spark ran a task of the pipelined job twice: what the first one carried may be lost, or come twice"
+            )
+        self._joined.add(hello.sends)
+
+    @property
+    def joined(self) -> bool:
+        """Returns whether the tasks of both directions have joined."""
+        return len(self._joined) == 2

@@ -1,7 +1,8 @@
 """Control messages between the driver and a slot.
 
 The driver calls a slot with a Request, which contains a Message and is answered by a Reply with the same number. Without
-a request, a slot sends its Registration, DataReady, SlotFailed and the results of snapshots (`checkpoint.reports`).
+a request, a slot sends its Registration, DataReady, StateRegistered, SlotFailed and the results of snapshots
+(`checkpoint.reports`).
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from flintstream.common.processes import Process
+from flintstream.common.queryable_state import StateAnswer
 from flintstream.runtime.checkpoint.pieces import CheckpointTarget, RestoredOperators
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.faults import Fault
 from flintstream.runtime.slot.connections import Address
-from flintstream.runtime.slot.protocol import Activity, EpochReport, SourceWork, StackSample, VertexReport
+from flintstream.runtime.slot.protocol import Activity, EpochReport, SourceWork, StackSample, StateQuery, VertexReport
 from flintstream.runtime.slot.user_code import UserCode
 
-VERSION = 6
+VERSION = 10
 """Increment it with any change of a message or its contents. Slots of another version are refused."""
 
 Result = TypeVar("Result")
@@ -72,6 +74,21 @@ class TakeSnapshot(Message[None]):
     timestamp: int
     target: CheckpointTarget
     savepoint: bool = False
+
+
+@dataclass(frozen=True)
+class PassBarrier(Message[EpochReport]):
+    """Ends the epoch of a pipelined job: its sources emit a barrier, and each task passes it once all its channels have one.
+
+    The report is as of the barrier. That takes as long as user code does for the blocks before it.
+    """
+
+    name = "pass_barrier"
+    runs_user_code = True
+    snapshot: TakeSnapshot | None = None
+    """The snapshot that each task takes as it passes."""
+    halts: bool = False
+    """Whether nothing is processed behind the barrier until the next epoch begins."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +173,14 @@ class SampleStacks(Message[list[StackSample]]):
 
 
 @dataclass(frozen=True)
+class QueryStates(Message[list[StateAnswer]]):
+    """Reads keyed states at the next safe point of the processing thread, also in the middle of an epoch."""
+
+    name = "query_states"
+    queries: tuple[StateQuery, ...]
+
+
+@dataclass(frozen=True)
 class Request:
     """Driver to slot: a message, answered by a Reply of the same number."""
 
@@ -192,6 +217,33 @@ class DataReady:
     """Slot to driver: a source has records."""
 
     slot: int
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Slot to driver: both tasks of a pipelined job are connected to it."""
+
+    slot: int
+
+
+@dataclass(frozen=True)
+class SourcesEnded:
+    """Slot to driver: no source of a pipelined slot has more to read."""
+
+    slot: int
+
+
+@dataclass(frozen=True)
+class StateRegistered:
+    """Slot to driver: an operator has a queryable state."""
+
+    slot: int
+    vertex_id: int
+    operator_id: str
+    operator: str
+    """Its name, for people."""
+    name: str
+    """The queryable name of the state."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from typing import Any
 
 from flintstream.common.owned_directories import owned_directory
 from flintstream.common.processes import Process
+from flintstream.common.time import earliest
 from flintstream.runtime.detach import set_object_reuse
 from flintstream.runtime.faults import Fault, UserCodeError, engine_fault
 from flintstream.runtime.operators.source import SourceHead
@@ -46,6 +47,7 @@ from flintstream.runtime.slot.messages import (
     Look,
     Measure,
     Message,
+    PassBarrier,
     ReadStacks,
     Registration,
     ReleaseSpool,
@@ -54,8 +56,10 @@ from flintstream.runtime.slot.messages import (
     SampleStacks,
     TakeSnapshot,
 )
+from flintstream.runtime.slot.pipelined_work import PipelinedWork
 from flintstream.runtime.slot.protocol import (
     ASKING_SOURCES,
+    CLEANING_UP,
     DONE,
     END,
     FAILED,
@@ -63,10 +67,13 @@ from flintstream.runtime.slot.protocol import (
     OUTPUT,
     PASS_ON,
     ROW_HEADER,
+    AskStates,
     EpochReport,
+    Join,
     ReadSpool,
 )
 from flintstream.runtime.slot.sampling import sample_stacks
+from flintstream.runtime.slot.seals import Seals
 from flintstream.runtime.slot.slot import Slot
 from flintstream.runtime.slot.transport import Inlet
 from flintstream.runtime.stacks import all_stacks
@@ -123,8 +130,12 @@ class SlotProcess:
         self._garbage = GarbageCollection()
         self._requests: deque[Request] = deque()
         self._arrivals: deque[tuple[Any, JobConnection]] = deque()
+        self._early: list[tuple[Join, JobConnection]] = []
+        """Tasks of a pipelined job that wait for the operators."""
         self._inlets: dict[JobConnection, Inlet] = {}
         """The levels that are being processed, each for the Spark task at the other end of a connection."""
+        self._pipelined: PipelinedWork | None = None
+        """The work of a pipelined job; None for one with a Spark job per epoch."""
         self._readable: list[JobConnection] = []
         self._in_mid_frame: dict[JobConnection, float] = {}
         """The connections with an incomplete frame, and the seconds since the last byte of it."""
@@ -242,30 +253,49 @@ class SlotProcess:
     def _do_next(self) -> None:
         # A function of its own, so that its frame ends: before Python 3.13, inspecting the variables of a frame leaves a
         # copy of them there, and restored state would stay in memory for good.
+        self._slot.queries.answer()
         if self._readable:
             self._read_frames(self._readable.pop())
         elif self._arrivals:
             self._serve(*self._arrivals.popleft())
+        elif self._pipelined is not None:
+            self._work_pipelined(self._pipelined)
         elif self._requests and not self._inlets:
             self._answer(self._requests.popleft())
+        elif self._slot.queries.waiting:
+            return
         else:
             self._wait()
             return
         if not self._inlets:
             self._activity.end()
 
+    def _work_pipelined(self, work: PipelinedWork) -> None:
+        if self._requests:
+            self._answer(self._requests.popleft())
+            self._activity.end()
+            return
+        try:
+            worked = work.step()
+        except (Exception, TaskConnectionLost) as error:
+            self._fail_pipelined(work, error)
+            worked = False
+        self._select(0.0 if worked or self._slot.queries.waiting else work.patience(), in_short=True)
+
+    def _fail_pipelined(self, work: PipelinedWork, error: BaseException) -> None:
+        """Fails the attempt; what arrives from now on is ignored."""
+        if work.broken:
+            return
+        work.broken = True
+        self._slot.fail(self._fault_of(error)[0] or engine_fault(error))
+
     def _wait(self) -> None:
         """Waits for work."""
         pollable = [] if self._inlets else self._slot.pollable
         started = time.monotonic()
-        ready = self._selector.select(POLL_SECONDS if pollable else _STEP_SECONDS if self._in_mid_frame else None)
+        ready = self._select(POLL_SECONDS if pollable else _STEP_SECONDS if self._in_mid_frame else None)
         if pollable and not ready:
             self._poll(pollable)
-        for key, _ in ready:
-            if key.data is None:
-                self._woken.recv(4096)
-            else:
-                self._readable.append(key.data)
         if self._in_mid_frame:
             # At most a step: time for which this process itself was suspended does not count.
             self._count_silence(min(time.monotonic() - started, _STEP_SECONDS))
@@ -281,6 +311,36 @@ class SlotProcess:
                 )
                 return  # All connections are closed now.
 
+    def _select(self, seconds: float | None, in_short: bool = False) -> bool:
+        """Waits until there is something to read, for a limited time; returns False if there is not.
+
+        Expired state is removed in the meantime: for a moment, and for a shorter one where latency counts.
+        """
+        cleanup = None if seconds == 0.0 else self._slot.cleanup_due()
+        if cleanup is not None:
+            seconds = earliest([seconds, max(0.0, cleanup - time.monotonic())])
+        ready = self._selector.select(seconds)
+        if not ready and cleanup is not None and cleanup <= time.monotonic():
+            self._clean_up(in_short)
+        for key, _ in ready:
+            if key.data is None:
+                self._woken.recv(4096)
+            elif key.data is self._slot.queries:
+                self._slot.queries.look()
+            else:
+                self._readable.append(key.data)
+        return bool(ready)
+
+    def _clean_up(self, in_short: bool) -> None:
+        if not self._inlets:
+            self._activity.begin(CLEANING_UP)
+        try:
+            self._slot.clean_up(idle=not in_short)
+        except Exception as error:
+            self._slot.fail(engine_fault(error))
+        if not self._inlets:
+            self._activity.end()
+
     def _poll(self, sources: list[SourceHead]) -> None:
         self._activity.begin(ASKING_SOURCES)
         try:
@@ -295,10 +355,15 @@ class SlotProcess:
     def _answer(self, request: Request) -> None:
         """Executes a call of the driver."""
         self._activity.begin(request.message.name)
+        if self._pipelined is not None and isinstance(request.message, PassBarrier):
+            self._pipelined.pass_barrier(request.message, lambda: self._tell(Reply(request.number, self._end_epoch())))
+            return
         try:
             reply = Reply(request.number, self._execute(request.message))
         except Exception as error:
             reply = Reply(request.number, fault=engine_fault(error))
+        if self._pipelined is not None:
+            self._pipelined.note_call()
         self._tell(reply)
 
     def _execute(self, message: Message[Any]) -> Any:
@@ -310,8 +375,8 @@ class SlotProcess:
                 return slot.begin_epoch(epoch, sources)
             case EndEpoch():
                 return self._end_epoch()
-            case TakeSnapshot(checkpoint_id, timestamp, target, savepoint):
-                return slot.snapshot(checkpoint_id, timestamp, target, savepoint)
+            case TakeSnapshot():
+                return slot.snapshot(message)
             case CheckpointComplete(checkpoint_id):
                 return slot.checkpoint_complete(checkpoint_id)
             case CheckpointAborted(checkpoint_id):
@@ -331,13 +396,25 @@ class SlotProcess:
         set_object_reuse(message.job.object_reuse)
         job = message.user_code.localised(message.job, self._directory)
         self._slot.deploy(job, message.operators, message.restored)
+        if self._slot.pipeline is not None:
+            seals = Seals(self._spec.slot, self._spec.attempt, self._spec.credentials.authkey)
+            self._pipelined = PipelinedWork(self._slot, self._slot.pipeline, self._activity, seals, _send)
+            self._slot.on_data = self._wake_for_data
+            self._arrivals.extend(self._early)
         self._garbage.begin()
 
     def _end_epoch(self) -> EpochReport:
         self._garbage.epoch_done()
-        return self._slot.end_epoch()
+        return self._slot.end_epoch() if self._pipelined is None else self._slot.end_pipelined_epoch()
+
+    def _wake_for_data(self) -> None:
+        assert self._pipelined is not None
+        self._pipelined.announce_data()
+        self._wake()
 
     def _close(self) -> EpochReport:
+        if self._pipelined is not None:
+            self._pipelined.broken = True
         report = self._slot.close()
         self._garbage.epoch_done()
         return report
@@ -350,6 +427,12 @@ class SlotProcess:
             if isinstance(hello, ReadSpool):
                 self._send_spool(hello.spool, connection)
                 return
+            if isinstance(hello, Join):
+                self._join(hello, connection)
+                return
+            if isinstance(hello, AskStates):
+                self._slot.queries.connect(connection, self._selector)
+                return
             inlet = self._slot.enter(hello, partial(_send_row, connection))
             if not self._inlets:
                 self._activity.begin(f"processing epoch {hello.epoch}")
@@ -359,8 +442,30 @@ class SlotProcess:
         except (Exception, TaskConnectionLost) as error:
             self._give_up(connection, error)
 
+    def _join(self, hello: Join, connection: JobConnection) -> None:
+        """Admits a task of the standing job of a pipelined attempt."""
+        if self._pipelined is None:
+            if self._slot.tasks:
+                raise Refused(f"the job of slot {self._slot.number} is not pipelined")
+            self._early.append((hello, connection))  # The operators are deployed while Spark starts its tasks.
+            return
+        if self._pipelined.join(hello, connection):
+            self._selector.register(connection, selectors.EVENT_READ, connection)
+        _send(connection, DONE)
+
+    def _receive_pipelined(self, work: PipelinedWork, connection: JobConnection) -> None:
+        try:
+            work.receive(connection)
+        except (Exception, TaskConnectionLost) as error:
+            self._selector.unregister(connection)
+            connection.close()
+            self._fail_pipelined(work, error)
+
     def _read_frames(self, connection: JobConnection) -> None:
         """Processes the available frames of a Spark task that feeds a level."""
+        if self._pipelined is not None:
+            self._receive_pipelined(self._pipelined, connection)
+            return
         inlet = self._inlets[connection]
         try:
             while (frame := connection.next_frame()) is not None:
@@ -402,23 +507,7 @@ class SlotProcess:
 
     def _give_up(self, connection: JobConnection, error: BaseException) -> None:
         """Disconnects a Spark task, with the reason; reports it to the driver, unless the task did not belong here."""
-        fault: Fault | None
-        if isinstance(error, Refused):
-            fault = Fault(None, None, None, str(error), str(error)) if isinstance(error, EnteredTwice) else None
-            answer = str(error)
-        elif isinstance(error, UserCodeError):
-            fault, answer = error.fault, error.fault.summary
-        elif isinstance(error, InputFailed):
-            answer = str(error)
-            fault = Fault(None, None, None, answer, answer)
-        elif isinstance(error, TaskStopped):
-            answer = f"the Spark task of epoch {self._slot.fence.epoch} {error} (heartbeat.timeout)"
-            fault = Fault(None, None, None, answer, answer)
-        elif isinstance(error, EOFError | OSError | TaskConnectionLost):
-            answer = f"the Spark task of epoch {self._slot.fence.epoch} went away"
-            fault = Fault(None, None, None, repr(error), answer)
-        else:
-            fault, answer = engine_fault(error), repr(error)
+        fault, answer = self._fault_of(error)
         if fault is not None:
             self._slot.fail(fault)
         if not isinstance(error, TaskStopped):
@@ -430,6 +519,24 @@ class SlotProcess:
         # A failure in one level ends the others too.
         for other in list(self._inlets) if fault is not None else ():
             self._hang_up(other)
+
+    def _fault_of(self, error: BaseException) -> tuple[Fault | None, str]:
+        """Returns the fault to report to the driver, if any, and the reason for the Spark task."""
+        if isinstance(error, Refused):
+            text = str(error)
+            return (Fault(None, None, None, text, text) if isinstance(error, EnteredTwice) else None), text
+        if isinstance(error, UserCodeError):
+            return error.fault, error.fault.summary
+        if isinstance(error, InputFailed):
+            answer = str(error)
+            return Fault(None, None, None, answer, answer), answer
+        if isinstance(error, TaskStopped):
+            answer = f"the Spark task of epoch {self._slot.fence.epoch} {error} (heartbeat.timeout)"
+            return Fault(None, None, None, answer, answer), answer
+        if isinstance(error, EOFError | OSError | TaskConnectionLost):
+            answer = f"the Spark task of epoch {self._slot.fence.epoch} went away"
+            return Fault(None, None, None, repr(error), answer), answer
+        return engine_fault(error), repr(error)
 
     def _hang_up(self, connection: JobConnection) -> None:
         if self._inlets.pop(connection, None) is not None:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from flintstream.metrics import MetricValue
 from flintstream.runtime.batch import MIN_WATERMARK
+from flintstream.runtime.faults import Fault
+from flintstream.runtime.latency import LatencyReport
 from flintstream.runtime.source import AlignedProgress, SourceTiming
 
 INPUT = b"I"
@@ -40,6 +42,17 @@ class Hello(NamedTuple):
     slot: int
 
 
+class Join(NamedTuple):
+    """The first message of a task of a pipelined job: which slot it belongs to, and whether it takes what the slot sends or
+    passes on what is sent to it.
+    """
+
+    job_id: str
+    attempt: int
+    slot: int
+    sends: bool
+
+
 class ReadSpool(NamedTuple):
     """The first message of a Spark task that reads a spool; the pages follow as OUTPUT frames, then DONE."""
 
@@ -47,6 +60,7 @@ class ReadSpool(NamedTuple):
 
 
 ASKING_SOURCES = "asking sources for data"
+CLEANING_UP = "removing expired state"
 """The activity of a slot between epochs."""
 
 
@@ -111,6 +125,24 @@ class StackSample(NamedTuple):
     """How often."""
 
 
+class AskStates(NamedTuple):
+    """The first message of the driver on a connection for queries of state; requests follow, and their replies."""
+
+    attempt: int
+
+
+class StateQuery(NamedTuple):
+    """A query of keyed state."""
+
+    operator_id: str
+    subtask: int
+    name: str
+    """The queryable name of the state."""
+    key: Any
+    form: str
+    """The form of the value: `pickled` or `json`."""
+
+
 @dataclass(frozen=True)
 class SourceWork:
     """The work of a source vertex in an epoch."""
@@ -166,6 +198,8 @@ class VertexReport:
     """Seconds in which a block could not be handed on."""
     held_back: bool = False
     """Whether a source had more records than the epoch took."""
+    feedback: int = 0
+    """Of the head of an iteration: the records that were fed back, and wait for the next epoch."""
     input_watermark: int = MIN_WATERMARK
     operators: tuple[OperatorReport, ...] = ()
     timing: SourceTiming | None = None
@@ -174,6 +208,8 @@ class VertexReport:
     """The metrics that functions have registered, by operator id; None if they were not collected this time."""
     accumulators: dict[str, Any] = field(default_factory=dict)
     """By name, as they are after the epoch."""
+    latencies: list[LatencyReport] = field(default_factory=list)
+    """The latencies that its operators have recorded; empty if latency is not tracked."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +231,8 @@ class EpochReport:
     """The resident memory of the slot, in bytes."""
     late_records: dict[str, int] = field(default_factory=dict)
     """The number of late records dropped, by operator, without zeros."""
+    snapshot_fault: Fault | None = None
+    """Why the snapshot at the barrier could not be taken; of a pipelined job."""
 
     @property
     def accumulators(self) -> dict[str, Any]:

@@ -9,29 +9,44 @@ from __future__ import annotations
 import pickle
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from flintstream.common.time import earliest
 from flintstream.metrics import MetricValue
 from flintstream.metrics.collection import MetricsCollector
-from flintstream.runtime.checkpoint.pieces import CheckpointTarget, RestoredOperators
+from flintstream.runtime.checkpoint.pieces import RestoredOperators
 from flintstream.runtime.checkpoint.uploads import SlotSnapshot, Uploads
 from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import VertexDeployment
-from flintstream.runtime.faults import Fault
+from flintstream.runtime.faults import Fault, engine_fault
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.services import SlotServices
 from flintstream.runtime.slot.fence import Fence
 from flintstream.runtime.slot.garbage import resident_bytes
-from flintstream.runtime.slot.messages import DataReady, SlotFailed
+from flintstream.runtime.slot.messages import (
+    DataReady,
+    Joined,
+    PassBarrier,
+    SlotFailed,
+    SourcesEnded,
+    StateRegistered,
+    TakeSnapshot,
+)
+from flintstream.runtime.slot.pipeline import Pipeline
 from flintstream.runtime.slot.protocol import EpochReport, Hello, SourceWork, VertexReport
+from flintstream.runtime.slot.queries import StateQueries
 from flintstream.runtime.slot.task import Task
 from flintstream.runtime.slot.transport import Inlet, Outlet
+from flintstream.runtime.state.backend import KeyedStateBackend
+from flintstream.runtime.state.queryable import QueryableState
 
 _FIRST_PAGE_BYTES = 1 << 20
 _LAST_GAUGES_SECONDS = 0.2
+_QUERY_STEP_SECONDS = 0.01
+"""How long to work between two safe points where queries wait for them."""
 
 Collected = dict[tuple[int, int, str], list[MetricValue]]
 """The metrics of functions, by vertex, subtask and operator id."""
@@ -46,6 +61,7 @@ class Slot:
         self.number = number
         self.fence = Fence(job_id, attempt, number)
         self.uploads = Uploads(number, tell)
+        self.queries = StateQueries(tell)
         self.tasks: list[Task] = []
         self._tell = tell
         self._directory = directory
@@ -57,12 +73,30 @@ class Slot:
         self._source_work: dict[int, SourceWork] = {}
         self._incremental = True
         self._metrics: MetricsCollector[tuple[int, int, str]] = MetricsCollector({})
+        self._passed: list[VertexReport] = []
+        """The reports of the tasks of a pipelined job as they passed the last barrier."""
+        self._snapshot: tuple[TakeSnapshot, SlotSnapshot] | None = None
+        """The snapshot that tasks take as they pass it: what was wanted, and what there is of it."""
+        self._snapshot_fault: Fault | None = None
+        self.pipeline: Pipeline | None = None
+        """What drives the tasks of a pipelined job; None if its epochs go level by level."""
+        self.on_data: Callable[[], None] = lambda: None
+        """Called when a source has announced data, by any thread; for pipelined jobs."""
 
     def notify_data(self) -> None:
-        """Tells the driver that a source has data; once per epoch."""
+        """Tells the driver that an operator needs an epoch, since a source has data for example; once per epoch."""
+        if self.pipeline is not None:
+            self.on_data()  # It reads data by itself, and at once.
+        self._tell_activity()
+
+    def _tell_activity(self) -> None:
         if not self._notified:
             self._notified = True
             self._tell(DataReady(self.number))
+
+    def tell_joined(self) -> None:
+        """Tells the driver that the standing job is connected to this slot."""
+        self._tell(Joined(self.number))
 
     def fail(self, fault: Fault) -> None:
         """Tells the driver that the attempt has failed here; from now on no task is admitted."""
@@ -76,11 +110,27 @@ class Slot:
             return []
         return [head for task, head in self._sources if not task.finished and head.wants_polling]
 
+    def cleanup_due(self) -> float | None:
+        """Returns when, by the monotonic clock, expired state is to be removed although there is no other work."""
+        return None if self.fence.broken else earliest(state.cleanup_due() for state in self._states())
+
+    def clean_up(self, idle: bool = True) -> None:
+        """Removes some expired state; called between two blocks, for a longer time while there is nothing else to do."""
+        for state in self._states():
+            state.clean_up(idle)
+
+    def _states(self) -> Iterator[KeyedStateBackend]:
+        return (state for task in self.tasks for state in task.keyed_states)
+
     # --- calls of the driver ---
 
     def deploy(self, job: JobInfo, operators: bytes, restored: RestoredOperators | None = None) -> None:
         """Creates the tasks to host, restores their state, and opens them."""
         hosted: list[tuple[VertexDeployment, int]] = pickle.loads(operators)
+        if job.queryable_state:
+            self._services.safe_point = self.queries.answer
+            self._services.step_seconds = _QUERY_STEP_SECONDS
+            self._services.on_queryable = self._register_state
         self.tasks = [Task(vertex, subtask, job, self._services, _nowhere) for vertex, subtask in hosted]
         self._incremental = job.incremental_checkpoints
         if restored is not None:
@@ -88,6 +138,16 @@ class Slot:
                 task.restore(partial(restored.chains, directory=self._services.directory))
         for task in reversed(self.tasks):
             task.open()
+        if job.pipelined:
+            self.pipeline = Pipeline(
+                self.number,
+                self.tasks,
+                job.buffer_timeout,
+                on_activity=self._tell_activity,
+                on_pass=self._note_passed,
+                on_end=lambda: self._tell(SourcesEnded(self.number)),
+            )
+        self.queries.open(self.tasks)
         self._sources = [(task, task.head) for task in self.tasks if isinstance(task.head, SourceHead)]
         self._metrics = MetricsCollector(
             {
@@ -97,6 +157,9 @@ class Slot:
             }
         )
 
+    def _register_state(self, vertex_id: int, operator_id: str, operator: str, state: QueryableState) -> None:
+        self._tell(StateRegistered(self.number, vertex_id, operator_id, operator, state.name))
+
     def begin_epoch(self, epoch: int, sources: dict[int, SourceWork]) -> None:
         """Begins an epoch: its levels may be entered from now on."""
         self.fence.begin_epoch(epoch)
@@ -104,15 +167,56 @@ class Slot:
         self._busy = {}
         self._source_work = sources
         self._notified = False
+        if self.pipeline is not None:
+            self.pipeline.begin_epoch(sources)
 
-    def end_epoch(self, last: bool = False) -> EpochReport:
+    def pass_barrier(self, barrier: PassBarrier) -> None:
+        """Lets a barrier pass through the tasks of a pipelined job; `end_pipelined_epoch` when all have passed."""
+        assert self.pipeline is not None
+        self._passed = []
+        self._snapshot = None if barrier.snapshot is None else (barrier.snapshot, self._new_snapshot(barrier.snapshot))
+        self._snapshot_fault = None
+        self.pipeline.pass_barrier(barrier.halts)
+
+    def _note_passed(self, task: Task) -> None:
+        """Takes the report and the snapshot of a task at the barrier."""
+        self._passed.append(task.report())
+        if self._snapshot is None or self._snapshot_fault is not None:
+            return
+        wanted, snapshot = self._snapshot
+        try:
+            self._add_to(snapshot, task, wanted)
+        except Exception as error:
+            # The checkpoint fails, but not yet the job.
+            self._snapshot_fault = engine_fault(error)
+
+    def end_pipelined_epoch(self) -> EpochReport:
+        """Returns the report of the epoch that all tasks have ended at a barrier, as of the barrier."""
+        assert self.pipeline is not None
+        taken, self._snapshot = self._snapshot, None
+        if taken is not None and self._snapshot_fault is None:
+            self.uploads.add(taken[1])
+        self._notified = False
+        self._busy = self.pipeline.end_epoch()
+        self._completed = set(self._busy)
+        metrics = self._metrics.collect()
+        vertices = [
+            replace(report, metrics=_of_task(metrics, report.vertex_id, report.subtask)) for report in self._passed
+        ]
+        return replace(self.end_epoch(vertices=vertices), snapshot_fault=self._snapshot_fault)
+
+    def end_epoch(self, last: bool = False, vertices: list[VertexReport] | None = None) -> EpochReport:
         """Returns the report of the epoch, with the results for the driver; the `last` one after closing."""
-        spools = {
-            name: spool.pages for name, spool in self._services.spools.items() if spool.pages and not spool.staged
-        }
+        if vertices is None:
+            vertices = self._reports(
+                self._metrics.collect(now=True, patience=None) if last else self._metrics.collect()
+            )
+        if last:
+            self._services.seal_all()
+        spools = {name: spool.pages for name, spool in self._services.sealed.items()}
         return EpochReport(
             levels=frozenset(self._completed),
-            vertices=self._reports(self._metrics.collect(now=True, patience=None) if last else self._metrics.collect()),
+            vertices=vertices,
             spools=spools,
             first_pages=self._first_pages(spools),
             next_due=self._next_due(),
@@ -121,16 +225,23 @@ class Slot:
             late_records=self._late_records(),
         )
 
-    def snapshot(self, checkpoint_id: int, timestamp: int, target: CheckpointTarget, savepoint: bool = False) -> None:
+    def snapshot(self, wanted: TakeSnapshot) -> None:
         """Takes a snapshot of all operators; it is uploaded while the next epochs run."""
-        snapshots, tasks = [], {}
+        snapshot = self._new_snapshot(wanted)
         for task in self.tasks:
-            started = time.perf_counter()
-            names = {each.operator_id: each.name for each in task.vertex.operators}
-            for operator_id, taken in task.snapshot(checkpoint_id, timestamp, savepoint).items():
-                snapshots.append((operator_id, names[operator_id], task.subtask, taken))
-            tasks[task.vertex.vertex_id, task.subtask] = time.perf_counter() - started
-        self.uploads.add(SlotSnapshot(checkpoint_id, target, self._incremental and not savepoint, snapshots, tasks))
+            self._add_to(snapshot, task, wanted)
+        self.uploads.add(snapshot)
+
+    def _new_snapshot(self, wanted: TakeSnapshot) -> SlotSnapshot:
+        return SlotSnapshot(wanted.checkpoint_id, wanted.target, self._incremental and not wanted.savepoint, [], {})
+
+    def _add_to(self, snapshot: SlotSnapshot, task: Task, wanted: TakeSnapshot) -> None:
+        """Takes the snapshot of one task."""
+        started = time.perf_counter()
+        names = {each.operator_id: each.name for each in task.vertex.operators}
+        for operator_id, taken in task.snapshot(wanted.checkpoint_id, wanted.timestamp, wanted.savepoint).items():
+            snapshot.snapshots.append((operator_id, names[operator_id], task.subtask, taken))
+        snapshot.tasks[task.vertex.vertex_id, task.subtask] = time.perf_counter() - started
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
         """Notifies all tasks that a checkpoint is complete: sinks commit."""
@@ -149,21 +260,25 @@ class Slot:
 
     def pages(self, spool: str) -> int:
         """Returns the number of pages in a spool."""
-        known = self._services.spools.get(spool)
+        known = self._services.find(spool)
         return 0 if known is None else known.pages
 
     def fetch(self, spool: str, page: int) -> bytes:
         """Returns a page of a spool."""
-        return self._services.spools[spool].page(page)
+        known = self._services.find(spool)
+        if known is None:
+            raise KeyError(f"slot {self.number} has no spool {spool}")
+        return known.page(page)
 
     def release(self, spools: list[str]) -> None:
         """Removes spools that the driver has read."""
         for name in spools:
-            self._services.spools.pop(name).clear()
+            self._services.release(name)
 
     def close(self) -> EpochReport:
         """Closes all operators; raises the first failure."""
         self._metrics.collect(now=True, patience=_LAST_GAUGES_SECONDS)  # What they say before functions are closed.
+        self.queries.close()
         errors = [error for task in self.tasks for error in task.close()]
         if errors:
             raise errors[0]
@@ -176,28 +291,18 @@ class Slot:
     # --- reports ---
 
     def _reports(self, metrics: Collected | None, live: bool = False) -> list[VertexReport]:
-        reports = []
-        for task in self.tasks:
-            own = None
-            if metrics is not None:
-                own = {
-                    operator_id: values
-                    for (vertex_id, subtask, operator_id), values in metrics.items()
-                    if values and (vertex_id, subtask) == (task.vertex.vertex_id, task.subtask)
-                }
-            reports.append(task.report(own, live))
-        return reports
+        return [task.report(_of_task(metrics, task.vertex.vertex_id, task.subtask), live) for task in self.tasks]
 
     def _first_pages(self, spools: dict[str, int]) -> dict[str, bytes]:
         """Returns the first page of each spool, unless it is large; clears spools with a single page."""
         found = {}
         for name, pages in spools.items():
-            spool = self._services.spools[name]
+            spool = self._services.sealed[name]
             if spool.kept or len(page := spool.page(0)) > _FIRST_PAGE_BYTES:
                 continue
             found[name] = page
             if pages == 1:
-                spool.clear()
+                self._services.release(name)
         return found
 
     def _next_due(self) -> float | None:
@@ -283,6 +388,14 @@ class LevelInlet:
         task.end_epoch()
         task.outlet = _nowhere
         self._busy += task.stop_work()
+
+
+def _of_task(metrics: Collected | None, vertex_id: int, subtask: int) -> dict[str, list[MetricValue]] | None:
+    """Returns the metrics of the functions of a task, by operator id."""
+    if metrics is None:
+        return None
+    found = {operator_id: values for (*task, operator_id), values in metrics.items() if task == [vertex_id, subtask]}
+    return {operator_id: values for operator_id, values in found.items() if values}
 
 
 def _nowhere(*row: Any) -> None:

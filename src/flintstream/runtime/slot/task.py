@@ -6,23 +6,35 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Collection
-from typing import Any
+from dataclasses import replace
+from functools import partial, update_wrapper
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from flintstream.common.accumulators import Accumulator
 from flintstream.common.keys import key_group_range
 from flintstream.common.time import earliest
 from flintstream.metrics import MetricGroup, MetricValue
-from flintstream.runtime.batch import MAX_WATERMARK
-from flintstream.runtime.block import BlockAssembler, Control, EndOfInput, Idleness, Watermark, decode_block
+from flintstream.runtime.batch import MAX_WATERMARK, Batch
+from flintstream.runtime.block import (
+    BlockAssembler,
+    Control,
+    EndOfInput,
+    Idleness,
+    LatencyMarker,
+    Watermark,
+    decode_block,
+)
 from flintstream.runtime.checkpoint.chain import SnapshotChain
 from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
 from flintstream.runtime.context import JobInfo, RuntimeContext, SubtaskInfo
 from flintstream.runtime.deployment import EdgeDeployment, OperatorDeployment, VertexDeployment
-from flintstream.runtime.faults import user_fault
+from flintstream.runtime.faults import UserCodeError, user_fault
+from flintstream.runtime.latency import LatencyMarkers, LatencyReport, LatencyStats
 from flintstream.runtime.operators.base import LATE_RECORDS, Operator, OperatorContext
 from flintstream.runtime.operators.broadcast import BroadcastFirst, BroadcastProcessOperator
 from flintstream.runtime.operators.source import SourceHead
 from flintstream.runtime.output import Output
+from flintstream.runtime.pace import Pace
 from flintstream.runtime.services import SlotServices
 from flintstream.runtime.slot.key_grouping import KeyGrouping
 from flintstream.runtime.slot.protocol import OperatorReport, SourceWork, VertexReport
@@ -31,6 +43,31 @@ from flintstream.runtime.slot.writers import Writer, make_writer
 from flintstream.runtime.state.backend import KeyedStateBackend
 from flintstream.runtime.state.heap import HeapKeyedStateBackend
 from flintstream.runtime.time.valve import InputWatermarks
+
+_LARGEST_SLICE = 1 << 20
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def _located(
+    method: Callable[Concatenate[Task, _Parameters], _Result],
+) -> Callable[Concatenate[Task, _Parameters], _Result]:
+    """Adds the vertex to failures of the operators that a method of a task calls."""
+
+    def located(task: Task, /, *arguments: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
+        try:
+            return method(task, *arguments, **named)
+        except UserCodeError as error:
+            _locate(error, task.vertex.vertex_id)
+            raise
+
+    update_wrapper(located, method)
+    return located
+
+
+def _locate(error: BaseException, vertex_id: int) -> None:
+    if isinstance(error, UserCodeError) and error.fault.vertex is None:
+        error.fault = replace(error.fault, vertex=vertex_id)
 
 
 class Task:
@@ -67,20 +104,29 @@ class Task:
             node_id: SnapshotChain(operator.context.keyed_state, job.incremental_checkpoints)
             for node_id, operator in self.operators.items()
         }
+        states = (operator.context.keyed_state for operator in self.operators.values())
+        self.keyed_states = [state for state in states if state is not None]
         self._connect()
         self.head = self.operators[vertex.operators[0].node_id]
+        self._markers = self._latency_markers()
         channels = vertex.inputs[subtask]
         self._assembler = BlockAssembler()
         self._watermarks = InputWatermarks(channels)
         self._open_channels = [set(group) for group in channels]
         self._was_idle = False
         self._grouping = self._held_back() if job.batch_mode else None
+        self._slices = Pace(_LARGEST_SLICE, services.step_seconds) if job.queryable_state else None
+        """The records between two safe points; None if a block is processed at once."""
 
     # --- construction ---
 
     def _place(self, deployed: OperatorDeployment) -> None:
         vertex = self.vertex
         state = self._keyed_state(deployed) if deployed.operator.keyed else None
+        if state is not None and self._services.on_queryable is not None:
+            state.on_queryable = partial(
+                self._services.on_queryable, vertex.vertex_id, deployed.operator_id, deployed.name
+            )
         metrics = MetricGroup()
         info = SubtaskInfo(
             deployed.name, deployed.operator_id, vertex.name, self.subtask, vertex.parallelism, vertex.max_parallelism
@@ -98,6 +144,9 @@ class Task:
             checkpointing=self._job.checkpointing,
             checkpoint_timeout=self._job.checkpoint_timeout,
             checkpoint_interval=self._job.checkpoint_interval,
+            latencies=None
+            if self._job.latency is None
+            else LatencyStats(deployed.operator_id, self._job.latency, self._services.clock),
         )
         output = Output(deployed.name, self.subtask, deployed.output_type)
         deployed.operator.setup(context, output)
@@ -121,6 +170,14 @@ class Task:
         return RocksDBKeyedStateBackend(
             deployed.name, vertex.max_parallelism, self._services.clock, groups, directory, options
         )
+
+    def _latency_markers(self) -> LatencyMarkers | None:
+        head, tracking = self.head, self._job.latency
+        if tracking is None or not isinstance(head, SourceHead) or self.vertex.iteration_head:
+            return None
+        clock = self._services.clock
+        head.markers = LatencyMarkers(head.output, tracking, head.context.operator_id, self.subtask, clock)
+        return head.markers
 
     def _held_back(self) -> KeyGrouping | BroadcastFirst | None:
         """Returns the buffer that reorders the input in batch mode; None if its order does not matter."""
@@ -169,6 +226,7 @@ class Task:
 
     # --- life ---
 
+    @_located
     def open(self) -> None:
         """Opens writers and operators, the last of the chain first, so that each can emit in `open`."""
         for edge, writer in zip(self.vertex.out_edges, self._writers):
@@ -180,6 +238,7 @@ class Task:
         for operator in reversed(self.operators.values()):
             operator.open()
 
+    @_located
     def receive(self, input_index: int, channel: int, data: bytes | memoryview) -> None:
         """Receives a block from a channel, or a fragment of one."""
         self.bytes_in += len(data)
@@ -198,6 +257,8 @@ class Task:
                     self._end_channel(input_index, channel)
             return
         process = self.head.process2 if input_index else self.head.process
+        if self._slices is not None:
+            process = partial(self._process_in_slices, self._slices, process)
         if controls is None:
             process(batch)
             return
@@ -210,43 +271,89 @@ class Task:
         if start < len(batch.values):
             process(batch.slice(start, len(batch.values)) if start else batch)
 
+    def _process_in_slices(self, pace: Pace, process: Callable[[Batch], None], batch: Batch) -> None:
+        """Processes a batch in parts of some milliseconds, with a safe point before each."""
+        start, end = 0, len(batch.values)
+        while start < end:
+            self._services.safe_point()
+            stop = min(start + pace.size, end)
+            pace.begin()
+            process(batch if stop - start == end else batch.slice(start, stop))
+            pace.end(stop - start)
+            start = stop
+
+    @_located
     def control(self, input_index: int, channel: int, element: Control) -> None:
         """Processes a control element from a channel."""
         if isinstance(element, Watermark):
             self._advance(self._watermarks.advance(input_index, channel, element.timestamp))
         elif isinstance(element, Idleness):
             self._advance(self._watermarks.set_idle(input_index, channel, element.idle))
+        elif isinstance(element, LatencyMarker):
+            self.head.process_latency_marker(element)
         else:
             self._end_channel(input_index, channel)
 
+    @_located
+    def tick(self) -> None:
+        """Lets the operators do what is due by the clock."""
+        for operator in self.operators.values():
+            operator.tick()
+        if self._markers is not None:
+            self._markers.emit_if_due()
+
+    @property
+    def buffered(self) -> bool:
+        """Returns whether a flush would send something."""
+        return any(writer.buffered for writer in self._writers)
+
+    @_located
+    def flush(self) -> None:
+        """Sends what the writers have buffered."""
+        for writer in self._writers:
+            writer.flush()
+
+    @_located
     def end_epoch(self) -> None:
         """Ends the epoch after its last block: notifies the operators, and flushes the writers."""
         if not self.finished:
             for operator in self.operators.values():
                 operator.end_epoch()
-        for writer in self._writers:
-            writer.flush()
+        for operator in self.operators.values():
+            operator.seal()
+        for state in self.keyed_states:
+            state.clean_up()
+        self.flush()
         for sequence in self._sequences:
             # Sequence numbers restart with each epoch, so that the channels of a receiver merge evenly.
             sequence[:] = [0] * len(sequence)
+
+    @property
+    def in_flight(self) -> bool:
+        """Returns whether an operator has requests in flight, for which the end of an epoch waits."""
+        return not self.finished and any(operator.in_flight for operator in self.operators.values())
 
     def close(self) -> list[BaseException]:
         """Closes all operators, even if some fail; returns their exceptions."""
         errors: list[BaseException] = []
         closers = [operator.close for operator in self.operators.values()] + [writer.close for writer in self._writers]
-        states = (operator.context.keyed_state for operator in self.operators.values())
-        closers += [state.close for state in states if state is not None]
+        closers += [state.close for state in self.keyed_states]
         for close in closers:
             try:
                 close()
             except Exception as error:
                 errors.append(error)
+        for failure in errors:
+            _locate(failure, self.vertex.vertex_id)
         return errors
 
     # --- checkpoints ---
 
+    @_located
     def snapshot(self, checkpoint_id: int, timestamp: int, savepoint: bool = False) -> dict[str, OperatorSnapshot]:
-        """Takes a snapshot of each operator, by operator id; called between two epochs. A savepoint needs full snapshots."""
+        """Takes a snapshot of each operator, by operator id; called at the end of an epoch. A savepoint needs full
+        snapshots.
+        """
         taken = {}
         for node_id, operator in self.operators.items():
             operator.snapshot_state(checkpoint_id, timestamp)
@@ -255,12 +362,13 @@ class Task:
                 taken[context.operator_id] = (
                     take_snapshot(context.keyed_state, context.operator_state, operator.stored_timers())
                     if savepoint
-                    else self._chains[node_id].take(checkpoint_id, context.operator_state, operator.stored_timers())
+                    else self._chains[node_id].take(checkpoint_id, context.operator_state, operator.timers_to_store())
                 )
             except Exception as error:
                 raise user_fault(error, context.name, self.subtask) from error
         return taken
 
+    @_located
     def restore(self, stored: Callable[[str, Collection[int]], list[list[OperatorSnapshot]]]) -> None:
         """Restores state; called before `open`.
 
@@ -275,6 +383,7 @@ class Task:
                     chains, context.keyed_state, context.operator_state, self.subtask, self.vertex.parallelism
                 )
 
+    @_located
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Notifies every operator that a checkpoint is complete."""
         for chain in self._chains.values():
@@ -282,8 +391,11 @@ class Task:
         for operator in self.operators.values():
             operator.notify_checkpoint_complete(checkpoint_id)
 
+    @_located
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """Notifies every operator that a checkpoint was aborted."""
+        for chain in self._chains.values():
+            chain.aborted(checkpoint_id)
         for operator in self.operators.values():
             operator.notify_checkpoint_aborted(checkpoint_id)
 
@@ -300,6 +412,11 @@ class Task:
         self._working_since = None
         self._working += seconds
         return seconds
+
+    def note_blocked(self, seconds: float) -> None:
+        """Notes that the task could not work, since its output was blocked."""
+        self._working += seconds
+        self._blocked += seconds
 
     def report(self, metrics: dict[str, list[MetricValue]] | None = None, live: bool = False) -> VertexReport:
         """Returns the report of this subtask, with `metrics` of its functions.
@@ -324,12 +441,18 @@ class Task:
             busy=max(0.0, working - blocked),
             blocked=blocked,
             held_back=source is not None and source.held_back and not self.finished,
+            feedback=0 if source is None else source.waiting,
             input_watermark=self._watermarks.watermark,
             operators=self._operator_reports(),
             timing=None if source is None else source.timing,
             metrics=metrics,
             accumulators={} if live else {name: each.clone() for name, each in self.accumulators.items()},
+            latencies=self._latencies(),
         )
+
+    def _latencies(self) -> list[LatencyReport]:
+        found = (operator.context.latencies for operator in self.operators.values())
+        return [report for latencies in found if latencies is not None for report in latencies.report()]
 
     def _operator_reports(self) -> tuple[OperatorReport, ...]:
         head = self.vertex.operators[0]
@@ -376,8 +499,10 @@ class Task:
         )
 
     def next_due(self) -> float | None:
-        """Returns when an operator needs an epoch even without data."""
-        return earliest(operator.next_due() for operator in self.operators.values())
+        """Returns when an operator has something to do even without data."""
+        due = earliest(operator.next_due() for operator in self.operators.values())
+        # Where an epoch would run for nothing but a marker, the marker waits for one that runs anyway.
+        return due if self._markers is None or not self._job.pipelined else earliest([due, self._markers.next_due])
 
     def late_records(self) -> dict[str, int]:
         """Returns the number of late records dropped, by operator, without zeros."""
@@ -387,6 +512,7 @@ class Task:
         }
         return {name: count for name, count in counts.items() if count}
 
+    @_located
     def assign_splits(self, work: SourceWork) -> None:
         """Assigns the new splits of this epoch to the source."""
         splits = work.splits.get(self.subtask)
@@ -397,9 +523,12 @@ class Task:
             except Exception as error:
                 raise user_fault(error, head.context.name, self.subtask) from error
 
-    def read_source(self, work: SourceWork) -> None:
-        """Lets the source emit records of this epoch; if it is exhausted, finishes the task."""
+    @_located
+    def read_source(self, work: SourceWork, in_steps: bool = False) -> None:
+        """Lets the source emit records of this epoch, all of them or `in_steps`; if it is exhausted, finishes the task."""
         head = self._source()
+        if self._markers is not None:
+            self._markers.emit_if_due()
         if work.drain:
             self.finish_source()
             return
@@ -408,17 +537,18 @@ class Task:
                 head.no_more_splits()
             if work.aligned_to is not None:
                 head.align_to(work.aligned_to)
-            head.deadline = time.monotonic() + work.seconds
+            head.deadline = 0.0 if in_steps else time.monotonic() + work.seconds
             head.read_epoch(work.limit)
         except Exception as error:
             raise user_fault(error, head.context.name, self.subtask) from error
-        if head.exhausted:
+        if head.exhausted and not (in_steps and self.in_flight):  # Other tasks work until requests are answered.
             self.finish_source()
 
     def _source(self) -> SourceHead:
         assert isinstance(self.head, SourceHead)
         return self.head
 
+    @_located
     def finish_source(self) -> None:
         """Finishes a source: emits the maximum watermark, then the end of input."""
         self.head.output.emit_watermark(MAX_WATERMARK)

@@ -14,6 +14,10 @@ Every transport guarantees:
 
 Spark's epochs (`spark/epoch.py`) are one transport: a shuffle between two levels marks all channels of a level at once. The
 `testing` package has another, in this process. Neither tasks nor slots know which one it is.
+
+The pipelined transport (`spark/standing.py`) is `standing`: slots send packs to each other at any time, through one
+Spark job, and the marks are barriers, behind which the next epoch follows at once (`slot/pipeline.py`). The driver
+ends its epochs.
 """
 
 from __future__ import annotations
@@ -41,6 +45,9 @@ class Inlet(Protocol):
 
 class Transport(ABC):
     """The driver's side of a transport."""
+
+    standing = False
+    """Whether blocks flow at any time, and a barrier ends an epoch."""
 
     @abstractmethod
     def run(self, epoch: int, readers: Sequence[Any] = ()) -> None:

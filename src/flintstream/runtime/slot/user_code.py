@@ -41,6 +41,8 @@ class UserCode:
     archives: list[tuple[ShippedFile, str | None]] = field(default_factory=list)
     requirements: tuple[ShippedFile, ShippedFile | None] | None = None
     cached_files: dict[str, ShippedFile] = field(default_factory=dict)
+    executable_files: frozenset[str] = frozenset()
+    """The names of cached files that functions run."""
     pyflink: bool = False
     """Whether `import pyflink` is redirected to flintstream, in functions and in the modules they import."""
 
@@ -67,11 +69,14 @@ class UserCode:
         """Returns the job with the local paths of its cached files: below a directory, if they were shipped."""
         if not self.cached_files:
             return job
-        directory = os.path.join(directory, "cached")
-        return replace(
-            job,
-            cached_files={name: self._placed(file, directory) for name, file in self.cached_files.items()},
-        )
+        places = {}
+        for number, (name, file) in enumerate(self.cached_files.items()):
+            # A directory for each: files of several directories may have one name.
+            own = os.path.join(directory, "cached", str(number))
+            places[name] = self._placed(file, own)
+            if name in self.executable_files and not os.access(places[name], os.X_OK):
+                places[name] = _executable(places[name], own)
+        return replace(job, cached_files=places)
 
     def _placed(self, file: ShippedFile, directory: str) -> str:
         if file.content is None:
@@ -110,6 +115,16 @@ class UserCode:
         if done.returncode != 0:
             raise RuntimeError(f"set_python_requirements: installing {listed.path!r} failed:\n{done.stderr.strip()}")
         sys.path.insert(0, target)
+
+
+def _executable(path: str, directory: str) -> str:
+    """Returns a copy of a file that may be run, or the file itself if it is in that directory."""
+    place = os.path.join(directory, os.path.basename(path))
+    if place != path:
+        os.makedirs(directory, exist_ok=True)
+        shutil.copyfile(path, place)
+    os.chmod(place, 0o700)
+    return place
 
 
 def collect_main(names: Iterable[str] | None = None) -> dict[str, bytes]:

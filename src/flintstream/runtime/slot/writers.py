@@ -21,7 +21,15 @@ from flintstream.graph.partitioners import (
     StreamPartitioner,
 )
 from flintstream.runtime.batch import MAX_WATERMARK, Batch
-from flintstream.runtime.block import ChannelBuffer, Control, EndOfInput, Idleness, Watermark
+from flintstream.runtime.block import (
+    ChannelBuffer,
+    Control,
+    EndOfInput,
+    Idleness,
+    LatencyMarker,
+    Watermark,
+    encode_block,
+)
 from flintstream.runtime.captured import close_function, open_function, unwrapped
 from flintstream.runtime.faults import UserCodeError, record_at_fault, user_fault
 from flintstream.runtime.operators.base import bound_method
@@ -70,6 +78,10 @@ class Writer:
         """Writes idleness to every channel."""
         self._control(Idleness(idle))
 
+    def process_latency_marker(self, marker: LatencyMarker) -> None:
+        """Writes a latency marker to one channel, chosen by chance whatever the partitioner, after the records so far."""
+        random.choice(self._buffers).control(marker)
+
     def finish(self) -> None:
         """Ends every channel."""
         self._control(Watermark(MAX_WATERMARK))
@@ -79,6 +91,11 @@ class Writer:
         """Sends all buffered elements; called at the end of an epoch."""
         for buffer in self._buffers:
             buffer.flush()
+
+    @property
+    def buffered(self) -> bool:
+        """Returns whether elements wait to be sent."""
+        return any(buffer.buffered for buffer in self._buffers)
 
     def _control(self, element: Control) -> None:
         for buffer in self._buffers:
@@ -137,6 +154,13 @@ class BroadcastWriter(Writer):
                 send(target, data)
 
         self._buffers = [ChannelBuffer(send_to_all, False)]
+        self._targets = targets
+        self._send = send
+
+    def process_latency_marker(self, marker: LatencyMarker) -> None:
+        """Writes a latency marker to one channel, in a block of its own, since all others are for all channels."""
+        self.flush()
+        self._send(random.choice(self._targets), encode_block(Batch([]), [(0, marker)]))
 
 
 class GlobalWriter(Writer):

@@ -12,6 +12,7 @@ from flintstream.common.serializer import TypeSerializer
 from flintstream.common.serializer_snapshot import SchemaCompatibility, TypeSerializerSnapshot
 from flintstream.runtime.faults import PermanentError
 from flintstream.runtime.state import ttl, views
+from flintstream.runtime.state.queryable import QueryableState
 from flintstream.runtime.state.ttl import IncrementalCleanup, TimeToLive
 
 _FOREVER = 1 << 62
@@ -111,6 +112,10 @@ class KeyedStateBackend(ABC):
         """Restored states that the program has not requested yet."""
         self.no_key = NoKey(operator, "they are scoped to the key of a record or timer, and none is being processed")
         self.current_key: Any = self.no_key
+        self.queryable: dict[str, QueryableState] = {}
+        """The states that may be queried, by their queryable names."""
+        self.on_queryable: Callable[[QueryableState], None] | None = None
+        """Told of each new one; None where queries are disabled, and nothing is registered."""
 
     # --- what a backend has to do ---
 
@@ -127,12 +132,27 @@ class KeyedStateBackend(ABC):
         """Lets a cleanup check `size` keys for each record announced by `touch`."""
 
     @abstractmethod
+    def peek(self, name: str, key: Any, default: Any) -> Any:
+        """Returns the entry of a key under a name, without a trace: no cache and no tracking of changes notices. The
+        caller must not modify it.
+        """
+
+    @abstractmethod
     def changed_keys(self) -> set[Any] | None:
         """Returns the keys touched since `forget_changes`; None if changes are not tracked."""
 
     @abstractmethod
     def forget_changes(self) -> None:
         """Restarts the tracking of changes: the current state has been stored."""
+
+    def cleanup_due(self) -> float | None:
+        """Returns when, by the monotonic clock, `clean_up` has something to do; None for never."""
+        return None
+
+    def clean_up(self, idle: bool = False) -> None:
+        """Removes some expired entries, for a very short time; for a longer one if the slot is idle. Called between two
+        blocks.
+        """
 
     def checkpoint(self, directory: str) -> Any:
         """Copies the database to a local directory, which must not exist; only if there is a `database`."""
@@ -181,7 +201,7 @@ class KeyedStateBackend(ABC):
 
     def state_of(self, descriptor: Any) -> Any:
         """Returns the state of a descriptor of any kind."""
-        kind = _kind_of(descriptor)
+        kind = kind_of_descriptor(descriptor)
         makers = {
             "value": self.value_state,
             "list": self.list_state,
@@ -204,7 +224,7 @@ class KeyedStateBackend(ABC):
         return self.table(name)
 
     def _register(self, descriptor: Any, kind: str) -> tuple[MutableMapping[Any, Any], TimeToLive | None]:
-        described = _kind_of(descriptor)
+        described = kind_of_descriptor(descriptor)
         if described not in (None, kind):
             raise TypeError(f"operator '{self.operator}': a {kind} state was requested with {descriptor!r}")
         name = descriptor.name
@@ -222,7 +242,24 @@ class KeyedStateBackend(ABC):
             )
         info = self.states[name] = KeyedStateInfo(name, kind, getattr(descriptor, "type_info", None), live)
         self._take_over(info)
+        self._publish(descriptor, info)
         return self.table(name), live
+
+    def _publish(self, descriptor: Any, info: KeyedStateInfo) -> None:
+        """Registers a state that its descriptor makes queryable."""
+        name = getattr(descriptor, "_queryable_name", None)
+        if name is None or self.on_queryable is None:
+            return
+        known = self.queryable.get(name)
+        if known is not None and known.state != info.name:
+            raise ValueError(
+                f"operator '{self.operator}': states {known.state!r} and {info.name!r} are both queryable as {name!r}: "
+                "give each a name of its own"
+            )
+        function = descriptor.get_agg_function() if info.kind == "aggregating" else None
+        state = self.queryable[name] = QueryableState(name, info.name, info.kind, info.time_to_live, function)
+        if known is None:
+            self.on_queryable(state)
 
     def _take_over(self, info: KeyedStateInfo) -> None:
         """Migrates restored entries to the program's declaration; raises if they do not fit."""
@@ -313,7 +350,7 @@ class KeyedStateBackend(ABC):
             yield KeyedStateInfo(name, before.kind, before, live), self.table(name)
 
 
-def _kind_of(descriptor: Any) -> str | None:
+def kind_of_descriptor(descriptor: Any) -> str | None:
     """Returns the kind of a descriptor, by its class or a base class; the classes are in a higher layer."""
     names = (base.__name__ for base in type(descriptor).__mro__)
     return next((_KINDS[name] for name in names if name in _KINDS), None)

@@ -37,6 +37,9 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         if all(known.table is not cleanup.table for known, _ in self._cleanups):
             self._cleanups.append((cleanup, size))
 
+    def peek(self, name: str, key: Any, default: Any) -> Any:
+        return self._tables.get(name, {}).get(key, default)
+
     def changed_keys(self) -> set[Any] | None:
         return self._changed
 

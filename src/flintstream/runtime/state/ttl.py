@@ -35,6 +35,10 @@ class TimeToLive:
     cleanup_in_snapshot: bool = False
     cleanup_in_compaction: bool = False
     """Whether a backend on disk removes expired entries in the background."""
+    cleanup_entries: int = 1000
+    """There: after how many entries it looks at the clock again."""
+    cleanup_interval: int = 0
+    """There: within how many milliseconds it looks at all entries; 0 to let it choose."""
 
     @staticmethod
     def of(config: Any) -> TimeToLive | None:
@@ -43,6 +47,7 @@ class TimeToLive:
             return None
         strategies = config.get_cleanup_strategies()
         incremental = strategies.get_incremental_cleanup_strategy()
+        in_background = strategies.get_rocksdb_compact_filter_cleanup_strategy()
         return TimeToLive(
             config.get_ttl().to_milliseconds(),
             config.get_update_type().name == "OnReadAndWrite",
@@ -50,7 +55,9 @@ class TimeToLive:
             0 if incremental is None else incremental.get_cleanup_size(),
             incremental is not None and incremental.run_cleanup_for_every_record(),
             strategies.in_full_snapshot(),
-            strategies.get_rocksdb_compact_filter_cleanup_strategy() is not None,
+            in_background is not None,
+            1000 if in_background is None else in_background.get_query_time_after_num_entries(),
+            0 if in_background is None else in_background.get_periodic_compaction_time().to_millis(),
         )
 
     def unexpired(self, kind: str, entry: Any, now: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from flintstream.common.time import whole_milliseconds
+from flintstream.common.time import earliest, whole_milliseconds
 from flintstream.common.watermark_strategy import NoWatermarks, WatermarkOutput
 from flintstream.runtime.batch import MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.faults import record_at_fault, user_fault
@@ -116,6 +116,16 @@ class TimestampsAndWatermarks:
         """`periodic` at the end of an epoch."""
         self._rested = True
         return self.periodic()
+
+    def round_off_if_due(self) -> int | None:
+        """`round_off` if records have arrived, and the interval is over."""
+        return None if self._rested or self._clock() - self._last_asked < self._interval else self.round_off()
+
+    @property
+    def next_due(self) -> float | None:
+        """Returns when (seconds since 1970) there may be a watermark, or these records become idle; None for never."""
+        periodic = None if self._rested or not self._interval else (self._last_asked + self._interval) / 1000
+        return earliest([periodic, self.idle_due])
 
     def _when_due(self) -> int | None:
         return self.periodic() if self._clock() - self._last_asked >= self._interval else None

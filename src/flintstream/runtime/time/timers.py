@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import Any, NamedTuple
 
 from flintstream.common.time import whole_milliseconds
 from flintstream.runtime.batch import MIN_WATERMARK
 from flintstream.runtime.state.backend import KeyedStateBackend, NoKey
+from flintstream.runtime.time.changes import NOTHING_FIRED, ChangedTimers, StoredTimers, Timer, TimerChanges
 
 _COMPACT_FROM = 1024
 _log = logging.getLogger(__name__)
 _TOLD: set[str] = set()
 """Operators already warned about ignored timers."""
-
-StoredTimers = tuple[list[tuple[int, Any]], list[tuple[int, Any]]]
-"""Timers as (timestamp, key): in event time, and in processing time."""
 
 
 class Namespaced(NamedTuple):
@@ -35,6 +34,7 @@ class _Keys(dict[Any, None]):
 
 _NONE = object()
 """A placeholder for a key: the timers with this timestamp were deleted."""
+_ABSENT: Any = object()
 
 
 class TimerQueue:
@@ -43,92 +43,194 @@ class TimerQueue:
     A heap of the distinct timestamps, with the key or keys of each. Most timestamps have one key, which is stored
     directly. Deletion is lazy and leaves the timestamp in the heap, so the cost of registering and deleting does not
     depend on the number of timers; once most of the heap is stale, it is rebuilt.
+
+    Timers that the last snapshot has are kept apart from those registered since, so that changes are known at no other
+    cost: a timer that is registered and deleted in between is none, and what has fired is known by its time.
     """
 
-    __slots__ = ("_deleted", "_heap", "_keys")
+    __slots__ = ("_deleted", "_fired", "_heap", "_new", "_removed", "_stored")
 
     def __init__(self) -> None:
         self._heap: list[int] = []
-        self._keys: dict[int, Any] = {}
+        self._new: dict[int, Any] = {}
+        """The key or keys of each timestamp: of timers registered since the last snapshot. A placeholder only where
+        there is none in `_stored`.
+        """
+        self._stored: dict[int, Any] = {}
+        """Of those that the last snapshot has."""
         self._deleted = 0
+        """The number of timestamps without a timer."""
+        self._removed: list[Timer] | None = None
+        """The deleted ones of `_stored`; None as long as nobody asks for changes."""
+        self._fired = NOTHING_FIRED
+        """All of `_stored` up to this time have fired."""
 
     def add(self, timestamp: int, key: Any) -> None:
         """Registers a timer, unless it exists already."""
-        found = self._keys.get(timestamp)
+        found = self._new.get(timestamp)
         if found is None:
-            self._keys[timestamp] = key
-            heappush(self._heap, timestamp)
+            if timestamp in self._stored:
+                self._add_beside(timestamp, key)
+            else:
+                self._new[timestamp] = key
+                heappush(self._heap, timestamp)
         elif found.__class__ is _Keys:
-            found[key] = None
+            if timestamp not in self._stored or not self._has_stored(timestamp, key):
+                found[key] = None
         elif found is _NONE:
-            self._keys[timestamp] = key
+            self._new[timestamp] = key
             self._deleted -= 1
-        elif found is not key and found != key:
-            self._keys[timestamp] = _Keys({found: None, key: None})
+        elif found is not key and found != key and not self._has_stored(timestamp, key):
+            self._new[timestamp] = _Keys({found: None, key: None})
+
+    def _add_beside(self, timestamp: int, key: Any) -> None:
+        """Registers a timer with a timestamp that has, or had, others."""
+        if not self._has_stored(timestamp, key):
+            self._new[timestamp] = key
+            if self._stored[timestamp] is _NONE:
+                self._deleted -= 1
+
+    def _has_stored(self, timestamp: int, key: Any) -> bool:
+        found = self._stored.get(timestamp, _NONE)
+        if found.__class__ is _Keys:
+            return key in found
+        return found is key or bool(found == key)
 
     def remove(self, timestamp: int, key: Any) -> None:
         """Deletes a timer, if it exists."""
-        found = self._keys.get(timestamp)
-        if found is None or found is _NONE:
+        found = self._new.get(timestamp)
+        if found is not None and (found is key or found == key):
+            if timestamp in self._stored:
+                self._empty(self._new, timestamp)
+            else:
+                self._new[timestamp] = _NONE
+                self._deleted += 1
+        elif found.__class__ is _Keys and found.pop(key, _ABSENT) is not _ABSENT:
+            if not found:
+                self._empty(self._new, timestamp)
+        elif not self._remove_stored(timestamp, key):
             return
-        if found.__class__ is _Keys:
-            found.pop(key, None)
-            if found:
-                return
-        elif found is not key and found != key:
-            return
-        self._keys[timestamp] = _NONE
-        self._deleted += 1
         if self._deleted > _COMPACT_FROM and self._deleted * 2 > len(self._heap):
             self._compact()
 
-    def due(self, until: int) -> Iterator[tuple[int, Any]]:
-        """Pops timers up to a time, the earliest first. Timers may be added and removed in the meantime."""
-        heap, keys = self._heap, self._keys
+    def _remove_stored(self, timestamp: int, key: Any) -> bool:
+        """Deletes a timer that the last snapshot has; returns False if there is none."""
+        found = self._stored.get(timestamp)
+        if found is None:
+            return False
+        if found.__class__ is _Keys:
+            if found.pop(key, _ABSENT) is _ABSENT:
+                return False
+        elif found is not key and found != key:
+            return False
+        if found.__class__ is not _Keys or not found:
+            self._empty(self._stored, timestamp)
+        if self._removed is not None:
+            self._removed.append((timestamp, key))
+        return True
+
+    def _empty(self, timers: dict[int, Any], timestamp: int) -> None:
+        """Called when the last key of a timestamp is gone."""
+        if timers is self._stored or timestamp not in self._stored:
+            timers[timestamp] = _NONE
+            self._deleted += timers is self._new or timestamp not in self._new
+        else:
+            del timers[timestamp]
+            self._deleted += self._stored[timestamp] is _NONE
+
+    def due(self, until: int) -> Iterator[Timer]:
+        """Pops timers up to a time, the earliest first. Timers may be added and removed in the meantime.
+
+        It must be iterated over to its end before `take_changes` is called.
+        """
+        heap, new, stored = self._heap, self._new, self._stored
         while heap and heap[0] <= until:
             timestamp = heap[0]
-            found = keys[timestamp]
+            timers = stored
+            found = stored.get(timestamp, _NONE) if stored else _NONE
+            if found is _NONE:
+                timers = new
+                found = new.get(timestamp, _NONE)
             if found is _NONE:
                 heappop(heap)
-                del keys[timestamp]
+                new.pop(timestamp, None)
+                stored.pop(timestamp, None)
                 self._deleted -= 1
             elif found.__class__ is _Keys:
                 for key in list(found):
                     if key in found:
-                        self.remove(timestamp, key)
+                        del found[key]
+                        if not found:
+                            self._empty(timers, timestamp)
                         yield timestamp, key
-                        if keys.get(timestamp) is found and heap[0] < timestamp:
+                        if timers.get(timestamp) is found and heap[0] < timestamp:
                             # Registered in the meantime, and earlier.
                             yield from self.due(timestamp - 1)
             else:
-                self.remove(timestamp, found)
+                self._empty(timers, timestamp)
                 yield timestamp, found
+        if until > self._fired:
+            self._fired = until
 
     @property
     def earliest(self) -> int | None:
         """Returns the earliest timestamp, perhaps of a deleted timer."""
         return self._heap[0] if self._heap else None
 
-    def __len__(self) -> int:
-        return sum(len(found) if found.__class__ is _Keys else found is not _NONE for found in self._keys.values())
+    @property
+    def timestamps(self) -> int:
+        """Returns the number of distinct timestamps: at most that of the timers, and quickly known."""
+        return len(self._heap) - self._deleted
 
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
-        """Yields all timers, in no order."""
-        for timestamp, found in self._keys.items():
-            if found.__class__ is _Keys:
-                for key in found:
-                    yield timestamp, key
-            elif found is not _NONE:
-                yield timestamp, found
+    def __len__(self) -> int:
+        return sum(_count(timers) for timers in (self._stored, self._new))
+
+    def __iter__(self) -> Iterator[Timer]:
+        """Yields all timers, in no order but that of the keys of a timestamp."""
+        return chain(_each(self._stored), _each(self._new))
+
+    def take_changes(self) -> TimerChanges | None:
+        """Returns what has changed since the last call; None if there was none."""
+        changes = None
+        if self._removed is not None:
+            removed = [timer for timer in self._removed if timer[0] > self._fired]
+            changes = TimerChanges(self._fired, removed, list(_each(self._new)))
+        stored, new = self._stored, self._new
+        for timestamp in stored.keys() & new.keys():
+            before, added = stored[timestamp], new.pop(timestamp)
+            stored[timestamp] = added if before is _NONE else _Keys(dict.fromkeys([*_keys(before), *_keys(added)]))
+        stored.update(new)
+        new.clear()
+        self._removed = []
+        self._fired = NOTHING_FIRED
+        return changes
 
     def _compact(self) -> None:
-        keys = self._keys
-        # In place: `due` may be iterating over both.
-        self._heap[:] = [timestamp for timestamp in self._heap if keys[timestamp] is not _NONE]
+        for timers in (self._new, self._stored):
+            for timestamp in [timestamp for timestamp, found in timers.items() if found is _NONE]:
+                del timers[timestamp]
+        new, stored = self._new, self._stored
+        # In place: `due` may be iterating over it.
+        self._heap[:] = [timestamp for timestamp in self._heap if timestamp in new or timestamp in stored]
         heapify(self._heap)
-        for timestamp in [timestamp for timestamp, found in keys.items() if found is _NONE]:
-            del keys[timestamp]
         self._deleted = 0
+
+
+def _keys(found: Any) -> Iterable[Any]:
+    return found if found.__class__ is _Keys else (found,)
+
+
+def _each(timers: dict[int, Any]) -> Iterator[Timer]:
+    for timestamp, found in timers.items():
+        if found.__class__ is _Keys:
+            for key in found:
+                yield timestamp, key
+        elif found is not _NONE:
+            yield timestamp, found
+
+
+def _count(timers: dict[int, Any]) -> int:
+    return sum(len(found) if found.__class__ is _Keys else found is not _NONE for found in timers.values())
 
 
 class TimeView:
@@ -222,6 +324,17 @@ class TimerService(TimeView):
     def stored(self) -> StoredTimers:
         """Returns all timers, for a snapshot."""
         return list(self.event), list(self.processing)
+
+    def take_changes(self) -> ChangedTimers | None:
+        """Returns the changes since the last call; None if there was none."""
+        event, processing = self.event.take_changes(), self.processing.take_changes()
+        return None if event is None or processing is None else ChangedTimers(event, processing)
+
+    def outnumber(self, count: int) -> bool:
+        """Returns whether there are at least so many timers."""
+        return count <= self.event.timestamps + self.processing.timestamps or (
+            count <= len(self.event) + len(self.processing)
+        )
 
     def restore(self, timers: StoredTimers) -> None:
         """Restores timers."""

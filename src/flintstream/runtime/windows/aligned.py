@@ -254,7 +254,7 @@ class AlignedWindowOperator(WindowBase):
             self._advance_clock()
         super().process_watermark(timestamp)
 
-    def end_epoch(self) -> None:
+    def tick(self) -> None:
         if not self._event_time:
             self._advance_clock()
 

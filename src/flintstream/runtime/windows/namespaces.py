@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, MutableMapping
 from typing import Any
 
-from flintstream.runtime.state.backend import KeyedStateBackend
+from flintstream.runtime.state.backend import KeyedStateBackend, KeyedStateInfo
 from flintstream.runtime.state.ttl import IncrementalCleanup
 
 
@@ -60,6 +60,16 @@ class NamespacedStateBackend(KeyedStateBackend):
 
     def clean_with_every_record(self, cleanup: IncrementalCleanup, size: int) -> None:
         """Does nothing: entries are cleaned up on access, and with their window."""
+
+    def peek(self, name: str, key: Any, default: Any) -> Any:
+        raise NotImplementedError(f"operator '{self.operator}': the state of a window cannot be queried")
+
+    def _publish(self, descriptor: Any, info: KeyedStateInfo) -> None:
+        if getattr(descriptor, "_queryable_name", None) is not None:
+            raise NotImplementedError(
+                f"operator '{self.operator}': state {info.name!r} belongs to a window, and cannot be queried: only state "
+                "of a key can, such as that of global_state()"
+            )
 
     def changed_keys(self) -> set[Any] | None:
         return self._backend.changed_keys()

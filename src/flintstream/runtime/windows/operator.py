@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flintstream.common.time import TimeDomain
 from flintstream.runtime.batch import CHUNK, MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
-from flintstream.runtime.time.timers import Namespaced, StoredTimers, TimerQueue, TimerService
+from flintstream.runtime.time.timers import Namespaced, TimerQueue, TimerService
 from flintstream.runtime.windows.base import ALIGNED_TABLE, EVICTED_TABLE, GENERAL_TABLE, FiredWindow, WindowBase
 from flintstream.runtime.windows.contents import MISSING
 from flintstream.runtime.windows.merging import MergingWindows
@@ -142,6 +142,14 @@ class WindowOperator(WindowBase):
         self._stored[key] = entries
         self._state.current_key = self._state.no_key
 
+    def open_windows(self) -> Iterator[tuple[Any, Any, Any]]:
+        """Yields key, window and contents of every window that has contents; for readers of stored state."""
+        for key, entries in self._stored.items():
+            mapping = {} if self._merging is None else self._merging.get(key) or {}
+            windows = {state_window: window for window, state_window in mapping.items()}
+            for state_window, contents in entries.items():
+                yield key, windows.get(state_window, state_window), contents
+
     # --- records ---
 
     def process(self, batch: Batch) -> None:
@@ -203,7 +211,7 @@ class WindowOperator(WindowBase):
             self._fire_processing_time()
         super().process_watermark(timestamp)
 
-    def end_epoch(self) -> None:
+    def tick(self) -> None:
         self._fire_processing_time()
 
     def end_key(self) -> None:
@@ -219,8 +227,8 @@ class WindowOperator(WindowBase):
         earliest = self.timers.processing.earliest
         return None if earliest is None else (earliest + 1) / 1000
 
-    def stored_timers(self) -> StoredTimers:
-        return self.timers.stored()
+    def timers_to_store(self) -> TimerService:
+        return self.timers
 
     def _fire_processing_time(self) -> None:
         if self.timers.processing.earliest is not None:

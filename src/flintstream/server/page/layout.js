@@ -15,12 +15,15 @@ export function arrange(vertices, edges, down) {
   graph.setGraph({ rankdir: down ? "TB" : "LR", ranksep: size.ranks, nodesep: size.nodes, edgesep: 14, marginx: 14, marginy: 14 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const vertex of vertices) graph.setNode(vertex.id, { width: size.width, height: size.height });
-  for (const edge of edges) graph.setEdge(edge.source, edge.target, { ...size.label, labelpos: "c" }, edge.key);
+  // The way back of an iteration is laid out as a way forward, so that vertices stay in the order of the data.
+  const ends = (edge) => (edge.feedback ? [edge.target, edge.source] : [edge.source, edge.target]);
+  for (const edge of edges) graph.setEdge(...ends(edge), { ...size.label, labelpos: "c" }, edge.key);
   layout(graph);
   const places = new Map(vertices.map((vertex) => [vertex.id, graph.node(vertex.id)]));
   const lines = new Map(edges.map((edge) => {
-    const found = graph.edge(edge.source, edge.target, edge.key);
-    return [edge.key, { x: found.x, y: found.y, path: curve(found.points, down) }];
+    const found = graph.edge(...ends(edge), edge.key);
+    const points = edge.feedback ? [...found.points].reverse() : found.points;
+    return [edge.key, { x: found.x, y: found.y, path: curve(points, down) }];
   }));
   const { width, height } = graph.graph();
   return { places, lines, width, height, size, dense: size === SIZES.dense };

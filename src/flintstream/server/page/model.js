@@ -108,6 +108,16 @@ export function graphOf(job) {
       };
     }),
   );
+  for (const vertex of vertices) {
+    for (const head of vertex.feeds_back_to) {
+      const { rateIn, byteRateIn, recordsIn, bytesIn } = byId.get(head);
+      byId.get(head).isHead = true;
+      edges.push({
+        key: `${vertex.id}>${head}>feedback`, source: vertex.id, target: head, ship: "feedback", side: null, held: false, feedback: true,
+        rate: rateIn, byteRate: byteRateIn, records: recordsIn, bytes: bytesIn,
+      });
+    }
+  }
   const bottleneck = ended ? null : bottleneckOf(vertices, byId);
   for (const vertex of vertices) {
     vertex.isBottleneck = vertex === bottleneck;
@@ -137,12 +147,32 @@ function bottleneckOf(vertices, byId) {
   return candidates.reduce((found, each) => (found === null || each.busy > found.busy ? each : found), null);
 }
 
-export const readPerSecond = (graph) => sum(graph.vertices.filter((each) => each.isSource).map((each) => each.rateIn || each.rateOut));
+export const readPerSecond = (graph) => sum(graph.vertices.filter((each) => each.isSource && !each.isHead).map((each) => each.rateIn || each.rateOut));
 
-// What flows into vertices that nothing comes after.
+// What flows into vertices that nothing comes after; not into the end of an iteration alone, from where it comes back.
 export function writtenPerSecond(graph) {
-  const continued = new Set(graph.edges.map((edge) => edge.source));
-  return sum(graph.vertices.filter((each) => !continued.has(each.id)).map((each) => each.rateIn));
+  const continued = new Set(graph.edges.filter((edge) => !edge.feedback).map((edge) => edge.source));
+  const written = (each) => !continued.has(each.id) && !(each.feeds_back_to.length && each.operators.length === 1);
+  return sum(graph.vertices.filter(written).map((each) => each.rateIn));
+}
+
+// The latency from each source to each operator, in the order of the graph: of its subtasks, the slowest.
+export function latenciesOf(job) {
+  const names = new Map(job.vertices.flatMap((vertex) => vertex.operators.map((each) => [each.operator_id, each.name])));
+  const found = new Map();
+  for (const vertex of job.vertices) {
+    const order = vertex.operators.map((each) => each.operator_id);
+    const all = vertex.subtasks.flatMap((subtask) => subtask.latencies ?? []).filter((each) => each.statistics.count);
+    for (const each of all.sort((left, right) => order.indexOf(left.operator_id) - order.indexOf(right.operator_id))) {
+      const key = `${each.source_id}>${each.operator_id}`;
+      const source = each.source_id === null ? "all sources" : (names.get(each.source_id) ?? each.source_id);
+      const slowest = found.get(key) ?? { key, source, operator: names.get(each.operator_id) ?? each.operator_id, vertex: vertex.vertex_id, count: 0 };
+      slowest.count += each.statistics.count;
+      for (const name of ["median", "p95", "p99"]) slowest[name] = Math.max(slowest[name] ?? -Infinity, each.statistics[name]);
+      found.set(key, slowest);
+    }
+  }
+  return [...found.values()];
 }
 
 const ended = (job) => job.checkpoints.history.filter((each) => each.status !== "IN_PROGRESS");

@@ -11,6 +11,7 @@ from flintstream.server.rest.routes.cluster import cluster_routes
 from flintstream.server.rest.routes.jobs import job_routes
 from flintstream.server.rest.routes.metrics import metric_routes
 from flintstream.server.rest.routes.programs import program_routes
+from flintstream.server.rest.routes.states import state_routes
 from flintstream.server.rest.routing import FlinkResponse, add_error_handlers, error_answer
 
 __all__ = ["FlinkResponse", "RestSettings", "add_error_handlers", "add_rest", "error_answer", "router"]
@@ -21,7 +22,7 @@ def router(jobs: Jobs, settings: RestSettings) -> APIRouter:
     context = RestContext(jobs, settings)
     everything = APIRouter()
     # Words come before parameters in their place: `/jobs/metrics` before `/jobs/{jobid}`.
-    for theme in (metric_routes, job_routes, checkpoint_routes, cluster_routes, program_routes):
+    for theme in (metric_routes, job_routes, state_routes, checkpoint_routes, cluster_routes, program_routes):
         everything.include_router(theme(context).router)
     return everything
 

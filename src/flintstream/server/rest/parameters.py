@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from flintstream.common.queryable_state import LONGEST_SECONDS, MOST_QUERIES
 from flintstream.server.rest.failures import RestError
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "ProgramId",
     "ProgramRequest",
     "SavepointRequest",
+    "StateQueriesRequest",
     "StopRequest",
     "SubtaskIndex",
     "TaskManagerId",
@@ -83,6 +85,16 @@ class DisposalRequest(_Request):
     """Which savepoint is removed."""
 
     savepoint_path: str = Field(alias="savepoint-path", min_length=1, max_length=4096)
+
+
+class StateQueriesRequest(_Request):
+    """Queries of state."""
+
+    model_config = ConfigDict(strict=False)  # A pair of JSON is a list.
+    queries: list[tuple[str, Any]] = Field(max_length=MOST_QUERIES)
+    """Names, each with a key as JSON."""
+    seconds: float = Field(1.0, gt=0, le=LONGEST_SECONDS)
+    """How long slots may take to answer."""
 
 
 class HeartbeatRequest(_Request):

@@ -9,7 +9,7 @@ import functools
 import inspect
 import json
 import math
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, get_origin, get_type_hints
 
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import Message
 
+from flintstream.server.bodies import BodyTooLargeError, bounded
 from flintstream.server.driver_client import NoAnswerError
 from flintstream.server.jobs import JobRefusedError, NotPermittedError, UnknownJobError
 from flintstream.server.rest.failures import RestError
@@ -159,25 +160,7 @@ async def _with_json_body(request: Request) -> Request:
 
 def limited(request: Request, most: int) -> Request:
     """Returns a request whose body is refused once it is longer than `most` bytes."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > most:
-        raise _too_large(most)
-    received = 0
-    receive_on: Callable[[], Awaitable[Message]] = request.receive
-
-    async def receive() -> Message:
-        nonlocal received
-        message = await receive_on()
-        received += len(message.get("body", b""))
-        if received > most:
-            raise _too_large(most)
-        return message
-
-    return Request(request.scope, receive)
-
-
-def _too_large(most: int) -> RestError:
-    return RestError(413, f"The body of the request is larger than {most} bytes.")
+    return Request(request.scope, bounded(request.scope, request.receive, most))
 
 
 def error_answer(error: Exception) -> Response | None:
@@ -185,6 +168,8 @@ def error_answer(error: Exception) -> Response | None:
     headers = None
     if isinstance(error, RestError):
         status, messages = error.status, [str(error)]
+    elif isinstance(error, BodyTooLargeError):
+        status, messages = 413, [str(error)]
     elif isinstance(error, UnknownJobError):
         status, messages = 404, [str(error) or "Job not found"]
     elif isinstance(error, JobRefusedError):

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
+from flintstream.metrics.histogram import percentile
 from flintstream.server.rest.shapes import Number, Statistics, SubtaskStatistics
 
 __all__ = ["percentile", "skew", "statistics", "subtask_statistics"]
-
-
-def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Returns a percentile of ordered values, interpolated at `percent * (n + 1) / 100`; NaN of none."""
-    count = len(ordered)
-    if count == 0:
-        return math.nan
-    position = percent * (count + 1) / 100
-    if position < 1 or count == 1:
-        return float(ordered[0])
-    if position >= count:
-        return float(ordered[-1])
-    below = math.floor(position)
-    lower, upper = ordered[below - 1], ordered[below]
-    return lower + (position - below) * (upper - lower)
 
 
 def statistics(values: Iterable[int]) -> Statistics:

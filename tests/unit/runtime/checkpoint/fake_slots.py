@@ -58,7 +58,8 @@ class FakeJob:
     def begin(self, savepoint: str | None = None) -> Pending:
         """An epoch has run, and a checkpoint begins."""
         self.epoch += 1
-        pending = self.coordinator.begin(self.epoch, SLOTS, {SOURCE: b"position %d" % self.epoch}, savepoint)
+        pending = self.coordinator.begin(self.epoch, SLOTS, savepoint)
+        self.coordinator.supply_sources(pending, {SOURCE: b"position %d" % self.epoch})
         self._writers.add(pending.writer)
         return pending
 

@@ -28,6 +28,7 @@ from flintstream.runtime.checkpoint.snapshot import OperatorSnapshot, restore_sn
 from flintstream.runtime.deployment import OperatorDeployment, VertexDeployment
 from flintstream.runtime.state.heap import HeapKeyedStateBackend
 from flintstream.runtime.state.operator_state import OperatorStateBackend
+from flintstream.runtime.time.timers import TimerQueue, TimerService
 
 GROUPS = 8
 OPERATOR = "a" * 32
@@ -54,7 +55,7 @@ class Subtask:
         self.operator_state = OperatorStateBackend("Count")
         self.positions = self.operator_state.get_list_state(POSITIONS)
         self.chain = SnapshotChain(self.backend, incremental=True)
-        self.timers: tuple[set[Any], set[Any]] = (set(), set())
+        self.service = TimerService("Count", clock, self.backend)
         self.whole: dict[int, SubtaskState] = {}
         if with_state:
             self.value = self.backend.value_state(VALUE)
@@ -81,17 +82,26 @@ class Subtask:
                 state.clear()
             self.positions.clear()
         elif what == "timer":
-            self.timers[number % 2].add((number, key))
+            self.queues[number % 2].add(number, key)
+        elif what == "delete":
+            for queue in self.queues:
+                for timer in [timer for timer in queue if timer[1] == key]:
+                    queue.remove(*timer)
         elif what == "fire":
-            for domain in self.timers:
-                domain.difference_update([timer for timer in domain if timer[1] == key])
+            list(self.queues[number % 2].due(number))
+
+    @property
+    def queues(self) -> tuple[TimerQueue, TimerQueue]:
+        return self.service.event, self.service.processing
+
+    @property
+    def timers(self) -> tuple[list[Any], list[Any]]:
+        return self.service.stored()
 
     def take(self, checkpoint_id: int) -> OperatorSnapshot:
-        timers = sorted(self.timers[0]), sorted(self.timers[1])
-        snapshot = self.chain.take(checkpoint_id, self.operator_state, timers)
+        snapshot = self.chain.take(checkpoint_id, self.operator_state, self.service)
         stored = PieceWriter(CheckpointTarget(None), "Count", self.index).write(snapshot, SharedFiles())
-        before = self.whole[snapshot.base].keyed if snapshot.base is not None else ()
-        self.whole[checkpoint_id] = SubtaskState(before + stored.keyed, stored.operator)
+        self.whole[checkpoint_id] = stored if snapshot.base is None else stored.based_on(self.whole[snapshot.base])
         return snapshot
 
     @property
@@ -118,6 +128,10 @@ class Run:
     def completed(self, checkpoint_id: int) -> None:
         for subtask in self.subtasks:
             subtask.chain.completed(checkpoint_id)
+
+    def aborted(self, checkpoint_id: int) -> None:
+        for subtask in self.subtasks:
+            subtask.chain.aborted(checkpoint_id)
 
     def restored(self, checkpoint_id: int, parallelism: int) -> Any:
         states = {subtask.index: subtask.whole[checkpoint_id] for subtask in self.subtasks}
@@ -160,12 +174,14 @@ def merged(parts: Iterable[Any]) -> Any:
 
 
 CHANGES = st.tuples(
-    st.sampled_from(["update", "update", "add", "put", "remove", "clear", "clear", "timer", "fire"]),
+    st.sampled_from(["update", "update", "add", "put", "remove", "clear", "clear", "timer", "timer", "delete", "fire"]),
     st.integers(0, 5),
     st.integers(0, 1000),
 )
 PHASES = st.lists(
-    st.tuples(st.lists(CHANGES, max_size=8), st.lists(st.sampled_from(["complete", "complete", "abort"]), max_size=2)),
+    st.tuples(
+        st.lists(CHANGES, max_size=8), st.lists(st.sampled_from(["complete", "complete", "abort", "lose"]), max_size=2)
+    ),
     max_size=10,
 )
 """Changes, a snapshot, and what becomes of one of the checkpoints on their way, none or two."""
@@ -188,6 +204,8 @@ def test_any_completed_checkpoint_restores_what_its_snapshot_saw(parallelism, ph
             if outcome == "complete":
                 completed.append(ended)
                 run.completed(ended)
+            elif outcome == "abort":
+                run.aborted(ended)
     for checkpoint_id in completed:
         for restored_parallelism in (1, 2, 3):
             assert run.restored(checkpoint_id, restored_parallelism) == run.content[checkpoint_id]
@@ -213,7 +231,7 @@ def test_timers_that_have_fired_are_gone_though_the_operator_has_no_state():
     run.change("timer", 1, 500)
     run.take(1)
     run.completed(1)
-    run.change("fire", 1, 0)
+    run.change("fire", 1, 500)
     run.take(2)
     assert run.restored(1, 1)[1] == [(500, 1)]
     assert run.restored(2, 1)[1] == []
@@ -302,7 +320,7 @@ def test_without_increments_everything_is_stored_each_time():
     backend.current_key = 1
     state.update(5)
     for number in (1, 2, 3):
-        snapshot = chain.take(number, OperatorStateBackend("Count"), ([], []))
+        snapshot = chain.take(number, OperatorStateBackend("Count"), None)
         chain.completed(number)
         assert not snapshot.only_changes
         assert snapshot.groups
@@ -317,13 +335,13 @@ def test_values_migrated_behind_a_snapshot_of_everything_are_changes():
     for key in range(30):
         before.current_key = key
         state.update(key)
-    restore_snapshots([[SnapshotChain(before, True).take(1, nothing, ([], []))]], between, nothing, 0, 1)
+    restore_snapshots([[SnapshotChain(before, True).take(1, nothing, None)]], between, nothing, 0, 1)
     chain = SnapshotChain(between, True)
-    left = [chain.take(2, nothing, ([], []))]
+    left = [chain.take(2, nothing, None)]
     chain.completed(2)
     now = ValueStateDescriptor("value", Types.DOUBLE())
     between.value_state(now)
-    left.append(chain.take(3, nothing, ([], [])))
+    left.append(chain.take(3, nothing, None))
     assert left[1].only_changes
     restore_snapshots([left], after, nothing, 0, 1)
     after.value_state(now)
@@ -336,4 +354,4 @@ def test_state_that_cannot_be_written_is_told_by_operator_and_name():
     backend.current_key = 1
     state.update("not a number")
     with pytest.raises(ValueError, match=r"operator 'Count': state 'value' cannot be written"):
-        SnapshotChain(backend, True).take(1, OperatorStateBackend("Count"), ([], []))
+        SnapshotChain(backend, True).take(1, OperatorStateBackend("Count"), None)

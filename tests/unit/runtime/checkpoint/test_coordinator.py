@@ -307,7 +307,8 @@ def test_a_new_attempt_counts_failures_anew(make):
 
 def test_a_checkpoint_for_commits_only_is_in_memory_so_that_no_restart_commits_again(make):
     job = make(interval=None, directory=None)
-    pending = job.coordinator.begin(5, 2, {}, stored=False)
+    pending = job.coordinator.begin(5, 2, stored=False)
+    job.coordinator.supply_sources(pending, {})
     assert pending.target.storage is None
     job.answer(pending)
     (outcome,) = job.outcomes()

@@ -79,7 +79,7 @@ def test_only_the_latest_are_remembered_and_fewer_with_their_subtasks(tmp_path):
 
 def test_one_that_lets_sinks_commit_at_the_end_is_no_checkpoint(tmp_path):
     job = make(tmp_path)
-    job.coordinator.begin(1, 2, {}, stored=False)
+    job.coordinator.begin(1, 2, stored=False)
     assert job.coordinator.history.read() == []
 
 

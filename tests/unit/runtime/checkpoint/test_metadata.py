@@ -126,9 +126,9 @@ def test_a_file_with_more_behind_it_is_refused():
 def test_another_version_of_the_format_is_named():
     header = module._HEADER
     fields = header.unpack_from(CONTENT)
-    newer = header.pack(fields[0], 3, *fields[2:]) + CONTENT[header.size :]
+    newer = header.pack(fields[0], 4, *fields[2:]) + CONTENT[header.size :]
     with pytest.raises(
-        CorruptCheckpointError, match=r"/data/_metadata has format 3; this version reads formats 1 to 2"
+        CorruptCheckpointError, match=r"/data/_metadata has format 4; this version reads formats 1 to 3"
     ):
         CheckpointMetadata.from_bytes(newer, "/data/_metadata")
 

@@ -168,3 +168,18 @@ def test_snapshots_are_stored_in_order(storage):
     for number in range(20):
         uploads.add(SlotSnapshot(number, target(storage), True, [("a", "Count", 0, LARGE)]))
     assert [told.get(timeout=60).checkpoint_id for _ in range(20)] == list(range(20))
+
+
+@pytest.mark.parametrize("inline_size", [0, 10_000])
+def test_compressed_pieces_are_smaller_and_read_as_they_were_written(storage, inline_size):
+    writer = PieceWriter(target(storage, compressed=True, inline_size=inline_size), "Count", 0)
+    state = writer.write(LARGE, SharedFiles())
+    (part,) = state.keyed
+    assert sum(piece.size for piece in part.groups.values()) < 100
+    assert [read_piece(piece, storage) for piece in part.groups.values()] == [b"3" * 600, b"7" * 600]
+    restored = RestoredOperators(1, storage, {"count": OperatorState("Count", None, 1, 128, {0: state})})
+    ((snapshot,),) = restored.chains("count", range(128))
+    assert (snapshot.groups, snapshot.operator) == (LARGE.groups, LARGE.operator)
+    damaged = replace(part.groups[3], checksum=1)
+    with pytest.raises(CorruptCheckpointError, match="a checksum is wrong"):
+        read_piece(damaged, storage)

@@ -73,7 +73,8 @@ class Running:
         return mine
 
     def close(self) -> None:
-        self.slot.put(Request(99, None))  # type: ignore[arg-type]  # Nothing that a slot can do: its thread ends.
+        with suppress(OSError):  # The thread may end before it is woken.
+            self.slot.put(Request(99, None))  # type: ignore[arg-type]  # Nothing that a slot can do: its thread ends.
         self._thread.join(LIMIT)
         for connection in self._connections:
             connection.close()

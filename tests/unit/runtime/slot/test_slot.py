@@ -29,7 +29,7 @@ from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.faults import UserCodeError, engine_fault
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
 from flintstream.runtime.slot.fence import EnteredTwice, Refused
-from flintstream.runtime.slot.messages import DataReady, SlotFailed
+from flintstream.runtime.slot.messages import DataReady, SlotFailed, TakeSnapshot
 from flintstream.runtime.slot.protocol import EpochReport, Hello, SourceWork
 from flintstream.runtime.slot.slot import Slot
 from flintstream.runtime.slot.transport import Inlet
@@ -241,7 +241,7 @@ class TestResults:
         inlet = hosted.enter(1)
         inlet.receive(1, 0, 0, keyed_block(2))
         inlet.mark_all()
-        hosted.slot.snapshot(3, 0, CheckpointTarget(None))
+        hosted.slot.snapshot(TakeSnapshot(3, 0, CheckpointTarget(None)))
         done = hosted.told.get(timeout=60)
         assert isinstance(done, SnapshotDone) and done.checkpoint_id == 3
         hosted.slot.checkpoint_complete(3)

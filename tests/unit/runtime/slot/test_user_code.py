@@ -165,6 +165,21 @@ class TestPythonFiles:
         assert Path(job.cached_files["words"]).read_text() == "a b"
         assert (job.cached_files["words"] == str(file)) is same_machine
 
+    def test_cached_files_that_are_executable_and_files_with_one_name(self, tmp_path: Path, same_machine: bool) -> None:
+        files = {}
+        for name in ("hello", "world"):
+            (tmp_path / name).mkdir()
+            file = tmp_path / name / "say.sh"
+            file.write_text(f"#!/bin/sh\necho {name}\n")
+            file.chmod(0o600)
+            files[name] = ship_file(str(file), "register_cached_file", same_machine)
+        code = UserCode(cached_files=files, executable_files=frozenset({"hello"}))
+        job = code.localised(JobInfo("0" * 32, "job"), str(tmp_path / "slot"))
+        assert subprocess.run([job.cached_files["hello"]], capture_output=True, text=True).stdout == "hello\n"
+        assert not os.access(job.cached_files["world"], os.X_OK)
+        assert "echo world" in Path(job.cached_files["world"]).read_text()
+        assert not os.access(tmp_path / "hello" / "say.sh", os.X_OK), "the user's own file stays as it is"
+
 
 def test_a_broken_archive_is_named(tmp_path: Path) -> None:
     archive = tmp_path / "broken.zip"

@@ -25,7 +25,7 @@ from flintstream.graph.partitioners import (
 )
 from flintstream.runtime import block as block_module
 from flintstream.runtime.batch import MAX_WATERMARK, Batch
-from flintstream.runtime.block import EndOfInput, Idleness, Watermark, decode_block
+from flintstream.runtime.block import EndOfInput, Idleness, LatencyMarker, Watermark, decode_block
 from flintstream.runtime.faults import UserCodeError
 from flintstream.runtime.slot.writers import Routes, Writer, make_writer
 
@@ -317,6 +317,26 @@ class TestEveryWriter:
         channels.writer.finish()
         tail = [Watermark(5), Idleness(True), Watermark(MAX_WATERMARK), EndOfInput()]
         assert all(received[-4:] == tail for received in channels.received().values())
+
+    def test_a_latency_marker_goes_to_one_channel_behind_the_records(self, partitioner: StreamPartitioner) -> None:
+        targets = [0] if isinstance(partitioner, ForwardPartitioner) else [0, 1]
+        channels = Channels(partitioner, targets).send(list(range(40)))
+        markers = [LatencyMarker(number, "a" * 32, 0) for number in range(60)]
+        for marker in markers:
+            channels.writer.process_latency_marker(marker)
+        assert channels.writer.buffered != isinstance(partitioner, BroadcastPartitioner)
+        channels.send([40, 41])
+        received = channels.received()
+        assert not channels.writer.buffered
+        found = {
+            target: [each for each in all_ if isinstance(each, LatencyMarker)] for target, all_ in received.items()
+        }
+        assert sorted(each for some in found.values() for each in some) == markers
+        assert all(some for some in found.values()), "by chance"
+        for all_ in received.values():
+            records = [each for each in all_ if not isinstance(each, LatencyMarker)]
+            first = next(place for place, each in enumerate(all_) if isinstance(each, LatencyMarker))
+            assert all_[:first] == [each for each in records if each < 40]
 
     def test_records_with_and_without_timestamps(self, partitioner: StreamPartitioner) -> None:
         targets = [0] if isinstance(partitioner, ForwardPartitioner) else [0, 1]

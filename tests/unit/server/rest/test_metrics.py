@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from tests.unit.server.samples import COUNT, FAILED_JOB, HOSTS, JOB, SOURCE
 
+from flintstream.jobmaster.details import LatencyDetails
 from flintstream.server.rest.views.metrics import aggregated, filter_characters, text_of
 
 VERTEX = f"/jobs/{JOB}/vertices/{SOURCE}"
@@ -31,6 +33,26 @@ def test_names_and_values_of_a_job(client):
     assert {"id": "numRestarts"} in client.get(f"/jobs/{JOB}/metrics").json()
     found = client.get(f"/jobs/{JOB}/metrics?get=uptime,unknown,numRestarts").json()
     assert found == [{"id": "uptime", "value": "160000"}, {"id": "numRestarts", "value": "1"}]
+
+
+def test_latencies_are_metrics_of_the_job(client, jobs):
+    details = jobs.known[JOB]
+    source, count, sink = details.vertices
+    statistics = {"count": 4, "min": 2, "max": 9, "mean": 4.5, "median": 4.0, "p95": 9.0, "p99": 9.0}
+    tracked = [
+        replace(each, latencies=[LatencyDetails(COUNT, each.index, SOURCE, None, statistics)])
+        for each in count.subtasks
+    ]
+    jobs.known[JOB] = replace(details, vertices=[source, replace(count, subtasks=tracked), sink])
+    name = f"latency.source_id.{SOURCE}.operator_id.{COUNT}.operator_subtask_index.1.latency"
+    listed = {each["id"] for each in client.get(f"/jobs/{JOB}/metrics").json()}
+    assert {f"{name}_{statistic}" for statistic in statistics} <= listed
+    found = client.get(f"/jobs/{JOB}/metrics?get={name}_median,{name}_max,uptime").json()
+    assert found == [
+        {"id": f"{name}_median", "value": "4.0"},
+        {"id": f"{name}_max", "value": "9"},
+        {"id": "uptime", "value": "160000"},
+    ]
 
 
 def test_metrics_of_a_vertex_have_subtask_and_operator(client):

@@ -22,6 +22,7 @@ from flintstream.runtime.state.rocksdb.checkpoint import (
     overlap,
     take_files,
 )
+from flintstream.runtime.state.rocksdb.cleanup import BUSY, IDLE, ExpiryCleanup
 from flintstream.runtime.state.rocksdb.codec import EntryCodec, KeyCodec
 from flintstream.runtime.state.rocksdb.collections import (
     CollectionTable,
@@ -39,16 +40,13 @@ _ANY = Types.PICKLED_BYTE_ARRAY()
 _FREED = 0.125
 """The fraction of the cache evicted when it is full."""
 _CHUNK = 4096
-_CLEAN_EVERY, _CLEAN_ENTRIES = 16384, 1024
-"""After this many records, this many stored entries of each state are checked for expiry."""
 
 
 class RocksDBKeyedStateBackend(KeyedStateBackend):
     """Keyed state in one RocksDB database, whose directory is removed when the backend is closed.
 
-    Recently used entries are Python objects in a bounded cache; see `CachedTable`. The backend itself removes expired
-    entries, some for each block, scanning in the order of RocksDB's keys. RocksDB could do this during compaction, but
-    its Python package has no compaction filter on values.
+    Recently used entries are Python objects in a bounded cache; see `CachedTable`. Expired entries are removed between
+    blocks; see `cleanup`.
     """
 
     cleans_incrementally = False
@@ -82,7 +80,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._identity = uuid.uuid4().hex
         self._identities: dict[str, str] = {}
         """The identities of files that came from a checkpoint."""
-        self._records = 0
+        self._cleanup = ExpiryCleanup(clock)
 
     def _store(self) -> Store:
         if self._opened is None:
@@ -113,6 +111,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return EntryCodec("value", _ANY.create_serializer(), False) if info is None else _codec_of(info)
 
     def touch(self, keys: Collection[Any]) -> None:
+        self._cleanup.run(BUSY)
         block = set(keys)
         tables = self._tables.values()
         surplus = self._surplus()
@@ -121,10 +120,6 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
                 table.evict(surplus, block)
         for table in tables:
             table.prefetch(block)
-        self._records += len(keys)
-        if self._records >= _CLEAN_EVERY:
-            self._records = 0
-            self._clean()
 
     def _make_room(self) -> None:
         """Evicts entries while a block is processed, which may access any number of entries of a map."""
@@ -138,14 +133,18 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         used, budget = sum(table.size for table in self._tables.values()), self._memory.entry_bytes
         return 1 - budget * (1 - _FREED) / used if used > budget else 0
 
-    def _clean(self) -> None:
-        for name, info in self.states.items():
-            live = info.time_to_live
-            if live is not None and live.cleanup_in_compaction:
-                self.table(name).clean(_CLEAN_ENTRIES, self.clock() - live.millis)
+    def cleanup_due(self) -> float | None:
+        return self._cleanup.due()
+
+    def clean_up(self, idle: bool = False) -> None:
+        self._cleanup.run(IDLE if idle else BUSY)
 
     def clean_with_every_record(self, cleanup: IncrementalCleanup, size: int) -> None:
         """Does nothing: as in Flink, RocksDB has its own cleanup."""
+
+    def peek(self, name: str, key: Any, default: Any) -> Any:
+        table = self._tables.get(name)
+        return default if table is None else table.peek(key, default)
 
     def changed_keys(self) -> set[Any] | None:
         return None
@@ -162,6 +161,9 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             super()._take_over(info)
             table.rewrite(_codec_of(info))
             self._declared[info.name] = info
+            live = info.time_to_live
+            if live is not None and live.cleanup_in_compaction:
+                self._cleanup.add(info.name, table, live)
 
     def _migrate(self, info: KeyedStateInfo, compatibility: SchemaCompatibility) -> None:
         def convert(entries: list[Any]) -> list[Any]:
@@ -246,6 +248,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
 
     def close(self) -> None:
         self._memory.users.discard(self)
+        self._cleanup.clear()
         self._tables.clear()
         if self._opened is not None:
             self._opened.destroy()

@@ -114,6 +114,14 @@ class EntryCache:
         value = self._live[key] = GONE if stored is None else self._decode([key], [stored])[0]
         return value
 
+    def peek(self, key: Any, default: Any) -> Any:
+        """Returns the entry of a key, without caching it or marking it dirty: the caller must not modify it."""
+        value = self._live_get(key, UNKNOWN)
+        if value is UNKNOWN:
+            (stored,) = self._store().get(self._keys.encode([key])) if self._stored else (None,)
+            value = GONE if stored is None else self._codec.decode([stored])[0]
+        return default if value is GONE else value
+
     # --- many ---
 
     def _fetch(self, keys: list[Any]) -> None:

@@ -33,10 +33,11 @@ from flintstream.runtime.state.rocksdb.segments import (
     map_segment,
 )
 from flintstream.runtime.state.rocksdb.store import Store
-from flintstream.runtime.state.rocksdb.table import CachedTable, Convert, Sweep, converted
+from flintstream.runtime.state.rocksdb.table import NEVER, CachedTable, Cleaned, Convert, converted
 from flintstream.runtime.state.ttl import Stamped, TtlListState, TtlMapState
 from flintstream.runtime.state.views import ListStateView, MapStateView
 
+_FEW_SEGMENTS = 64
 _SEGMENTS_BYTES = 2000
 """The size of a `Segments` object without its contents."""
 
@@ -70,7 +71,6 @@ class CollectionTable(CachedTable):
         """The number of segments in all their caches."""
         self._average_segment = AverageSize()
         self._segment_ranges = [segments_of_state(prefix) for prefix in self._ranges]
-        self._segment_sweep = Sweep(store, self._segment_ranges)
 
     # --- one key ---
 
@@ -84,6 +84,15 @@ class CollectionTable(CachedTable):
         if value.__class__ is self._kind:
             self._in_use[key] = value
         return value
+
+    def peek(self, key: Any, default: Any) -> Any:
+        value = self._live_get(key, UNKNOWN)
+        if value is UNKNOWN:
+            (stored,) = self._store().get(self._keys.encode([key])) if self._stored else (None,)
+            value = GONE if stored is None else self._entries_of([key], [stored])[0]
+        if isinstance(value, Segments):
+            return value.peek_whole()
+        return default if value is GONE else value
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._drop_segments(key)
@@ -233,12 +242,16 @@ class CollectionTable(CachedTable):
 
     # --- clean-up ---
 
-    def clean(self, entries: int, oldest: int) -> None:
-        super().clean(entries, oldest)
-        if self._stored and self._codec.expires:
-            for stored_key, data in self._segment_sweep.following(entries):
-                if self._codec.last_used(data) <= oldest:
-                    self._expire(stored_key, data)
+    def clean_stored(self, count: int, oldest: Callable[[], int]) -> Iterator[Cleaned]:
+        yield from super().clean_stored(count, oldest)
+        # Each segment that has expired is removed by itself.
+        for pairs in self._chunks(self._segment_ranges, min(count, _FEW_SEGMENTS)):
+            least = oldest()
+            times = [self._codec.last_used(data) for _, data in pairs]
+            expired = [pair for pair, time in zip(pairs, times) if time <= least]
+            for stored_key, data in expired:
+                self._expire(stored_key, data)
+            yield Cleaned(len(expired), min((time for time in times if time > least), default=NEVER))
 
     def _expire(self, stored_key: bytes, data: bytes) -> None:
         owner = owner_of_segment(stored_key)
@@ -253,8 +266,15 @@ class CollectionTable(CachedTable):
             if not segments:
                 del self[key]
 
-    def _has_expired(self, stored: bytes, oldest: int) -> bool:
-        return not is_segmented(stored) and super()._has_expired(stored, oldest)
+    def _stored_use(self, stored: bytes) -> int:
+        return NEVER if is_segmented(stored) else super()._stored_use(stored)
+
+    def _last_use(self, entry: Any) -> int:
+        # The segments of a large one are looked at one by one, in RocksDB.
+        if isinstance(entry, Segments) or not entry:
+            return NEVER
+        times: Iterator[int] = (time for _, time in (entry.values() if isinstance(entry, dict) else entry))
+        return max(times)
 
 
 class RocksDBListState(ListStateView):

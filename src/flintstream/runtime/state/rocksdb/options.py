@@ -137,6 +137,9 @@ def database_options(options: RocksDBOptions, cache: Cache, buffers: WriteBuffer
     made.set_target_file_size_base(options.target_file_size)
     made.set_max_bytes_for_level_base(options.level_base_size)
     made.set_compression_type(_COMPRESSIONS[options.compression]())
+    # A file with this many tombstones among so many entries in a row, or with such a share of them, is compacted soon, and
+    # what they hide leaves the disk.
+    made.add_compact_on_deletion_collector_factory(10_000, 5_000, 0.5)
     # RocksDB's own log would fill the disk of a job that runs for months.
     made.set_keep_log_file_num(2)
     made.set_max_log_file_size(4 * _MB)

@@ -140,6 +140,26 @@ class Segments(EntryCache, ABC):
         """Returns a copy of the whole map or list."""
 
     @abstractmethod
+    def peek_whole(self) -> Any:
+        """Returns the whole map or list without writing or caching anything: the caller must not modify it."""
+
+    def _peek_all(self) -> dict[bytes, tuple[Any, Any]]:
+        """Returns all segments with their identifiers, by stored suffix: those in the cache replace stored ones."""
+        found = {}
+        if not self._complete:
+            raw = self._raw()
+            while chunk := list(islice(raw, _CHUNK)):
+                found.update(
+                    {self._suffix(segment): (segment, content) for segment, content in self._identified(chunk)}
+                )
+        for segment, content in self._live.items():
+            if content is GONE:
+                found.pop(self._suffix(segment), None)
+            else:
+                found[self._suffix(segment)] = segment, content
+        return found
+
+    @abstractmethod
     def _identified(self, raw: RawPairs) -> Pairs:
         """Decodes stored segments; returns them with their identifiers."""
 
@@ -165,9 +185,9 @@ class Segments(EntryCache, ABC):
         return ""
 
     def expire(self, stored_key: bytes, data: bytes) -> None:
-        """Removes a segment that has expired, unless it is in the cache."""
+        """Removes a segment that has expired, unless it was changed in the cache."""
         ((segment, content),) = self._identified([(stored_key, data)])
-        if segment not in self._live:
+        if segment not in self._dirty and self._live.get(segment) is not GONE:
             self._live[segment] = GONE
             self._mark_dirty(segment)
             self._changes += 1
@@ -294,6 +314,9 @@ class SegmentedMap(Segments, MutableMapping[Any, Any]):
     def whole(self) -> dict[Any, Any]:
         return dict(self._copies())
 
+    def peek_whole(self) -> dict[Any, Any]:
+        return dict(self._peek_all().values())
+
     def __iter__(self) -> Iterator[Any]:
         return iter(self.contents(each_key, shared=False))
 
@@ -330,6 +353,10 @@ class SegmentedList(Segments):
 
     def whole(self) -> list[Any]:
         return [element for _, elements in self._copies() for element in elements]
+
+    def peek_whole(self) -> list[Any]:
+        segments = sorted(self._peek_all().values(), key=itemgetter(0))
+        return [element for _, elements in segments for element in elements]
 
     def append(self, value: Any) -> None:
         """Appends an element, without reading the others."""

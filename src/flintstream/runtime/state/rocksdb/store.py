@@ -108,6 +108,10 @@ class Store:
         else:
             self.remove_range(prefix, after(prefix))
 
+    def flush_soon(self) -> None:
+        """Starts to write the contents of memory to a file; does not wait."""
+        self._database.flush(False)
+
     def link_to(self, directory: str) -> None:
         """Creates a consistent copy in a directory, which must not exist; its large files are hard links."""
         Permissions.OWNER.make_directory(directory)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, MutableMapping, ValuesView
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from flintstream.runtime.state.rocksdb.cache import CHUNK, GONE, AverageSize, EntryCache
 from flintstream.runtime.state.rocksdb.codec import EntryCodec, KeyCodec, after, decode_key
 from flintstream.runtime.state.rocksdb.store import Store
+from flintstream.runtime.state.ttl import TimeToLive
 
 _PROBES = 4
 
@@ -20,23 +21,16 @@ Convert = Callable[[list[Any]], Iterable[Any]]
 """Converts entries, e.g. to another type."""
 
 
-class Sweep:
-    """Cycles through ranges of stored keys, some keys at a time."""
+NEVER = 1 << 62
+"""Later than any time."""
 
-    def __init__(self, store: Callable[[], Store], prefixes: list[bytes]) -> None:
-        self._store = store
-        self._prefixes = prefixes
-        self._range = 0
-        self._start: bytes | None = None
 
-    def following(self, count: int) -> list[tuple[bytes, bytes]]:
-        """Returns the next `count` keys of a range, or fewer at its end, with their values."""
-        pairs = list(islice(self._store().items(self._prefixes[self._range], self._start), count))
-        if len(pairs) < count:
-            self._range, self._start = (self._range + 1) % len(self._prefixes), None
-        else:
-            self._start = pairs[-1][0] + b"\0"
-        return pairs
+class Cleaned(NamedTuple):
+    """What has become of some entries."""
+
+    removed: int
+    earliest: int
+    """When the earliest used one of those that stay was used."""
 
 
 def converted(
@@ -66,7 +60,6 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
         self._wanted = True
         """Whether the last blocks used this table, so that prefetching pays off."""
         self._probes: list[Any] = []
-        self._sweep = Sweep(store, self._ranges)
 
     # --- a block ---
 
@@ -186,20 +179,68 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
         for pairs, entries in converted(raw, before, convert):
             self._put([decode_key(key, data) for key, data in pairs], entries)
 
-    def clean(self, entries: int, oldest: int) -> None:
-        """Checks a number of entries in RocksDB, continuing after the last one, and removes those last used at `oldest`
-        or before.
-        """
-        if not self._stored or not self._codec.expires:
-            return
-        pairs = self._sweep.following(entries)
-        live, has_expired = self._live, self._has_expired
-        expired = [key for key, data in pairs if has_expired(data, oldest) and decode_key(key, data) not in live]
-        if expired:
-            self._store().write({}, expired)
+    # --- expired entries ---
 
-    def _has_expired(self, stored: bytes, oldest: int) -> bool:
-        return self._codec.last_used(stored) <= oldest
+    def changed_keys(self) -> list[Any]:
+        """Returns the keys whose entries in the cache may differ from RocksDB's."""
+        return list(self._dirty)
+
+    def clean_changed(self, keys: list[Any], live: TimeToLive, now: int) -> Cleaned:
+        """Removes those of the entries in the cache that have expired."""
+        entries = ((key, self._live_get(key, GONE)) for key in keys)
+        times = [(key, NEVER if entry is GONE else self._last_use(entry)) for key, entry in entries]
+        oldest = now - live.millis
+        gone = [key for key, time in times if time <= oldest]
+        for key in gone:
+            del self._live[key]
+        self._dirty.difference_update(gone)
+        if gone and self._stored:
+            self._store().write({}, self._keys.encode(gone))
+        return Cleaned(len(gone), min((time for _, time in times if time > oldest), default=NEVER))
+
+    def _last_use(self, entry: Any) -> int:
+        """Returns when an entry in the cache was last used."""
+        time: int = entry[1]
+        return time
+
+    def clean_stored(self, count: int, oldest: Callable[[], int]) -> Iterator[Cleaned]:
+        """Looks at all entries in RocksDB, `count` at a time, and removes those last used at `oldest` or before."""
+        for pairs in self._chunks(self._ranges, count):
+            yield self._clean_pairs(pairs, oldest())
+
+    def _chunks(self, prefixes: list[bytes], count: int) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yields the stored pairs of some ranges as they are when they are asked for."""
+        for prefix in prefixes if self._stored and self._codec.expires else ():
+            start: bytes | None = None
+            while True:
+                pairs = list(islice(self._store().items(prefix, start), count))
+                if pairs:
+                    yield pairs
+                if len(pairs) < count:
+                    break
+                start = pairs[-1][0] + b"\0"
+
+    def _clean_pairs(self, pairs: list[tuple[bytes, bytes]], oldest: int) -> Cleaned:
+        times = list(map(self._stored_use, [data for _, data in pairs]))
+        gone = []
+        for (stored_key, data), time in zip(pairs, times):
+            if time <= oldest:
+                key = decode_key(stored_key, data)
+                # A changed entry was looked at in the cache, or will be.
+                if key not in self._dirty:
+                    self._live.pop(key, None)
+                    gone.append(stored_key)
+        if gone:
+            self._store().write({}, gone)
+        return Cleaned(len(gone), min((time for time in times if time > oldest), default=NEVER))
+
+    def _stored_use(self, stored: bytes) -> int:
+        """Returns when an entry in RocksDB was last used."""
+        return self._codec.last_used(stored)
+
+    def flush_soon(self) -> None:
+        """Lets RocksDB write what it has in memory to files, in the background."""
+        self._store().flush_soon()
 
 
 class _Items(ItemsView[Any, Any]):

@@ -57,7 +57,7 @@ function Drawing({ job, graph, selected }) {
       ${width > 0 && html`<div class="canvas ${far ? "far" : ""} ${plan.dense ? "dense" : ""}" style=${{ transform: `translate(${view.x}px, ${view.y}px) scale(${view.scale})`, width: `${plan.width}px`, height: `${plan.height}px` }}>
         <svg width=${plan.width} height=${plan.height} aria-hidden="true">
           <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 8 4 0 8z" /></marker></defs>
-          ${graph.edges.map((edge) => html`<path key=${edge.key} class="edge ${edge.held ? "held" : ""}" d=${plan.lines.get(edge.key)?.path} stroke-width=${thickness(edge.rate)} marker-end="url(#arrow)" />`)}
+          ${graph.edges.map((edge) => html`<path key=${edge.key} class="edge ${edge.held ? "held" : ""} ${edge.feedback ? "feedback" : ""}" d=${plan.lines.get(edge.key)?.path} stroke-width=${thickness(edge.rate)} marker-end="url(#arrow)" />`)}
         </svg>
         ${graph.edges.map((edge) => html`<${EdgeLabel} key=${edge.key} edge=${edge} place=${plan.lines.get(edge.key)} dense=${plan.dense} ended=${isEnded(job.status)} />`)}
         <ul class="vertices" aria-label="Vertices">
@@ -139,6 +139,7 @@ function EdgeLabel({ edge, place, dense, ended }) {
 }
 
 export function watermarkText(vertex) {
+  if (vertex.isHead) return "no watermark"; // It emits the last one at once, so that feedback holds nothing back.
   if (isLastWatermark(vertex.watermark)) return "end of input";
   return hasWatermark(vertex.watermark) ? `lag ${duration(vertex.lag)}` : "no watermark";
 }
@@ -157,7 +158,7 @@ function VertexCard({ job, vertex, place, size, selected }) {
         ? html`<span class="bar"><span class="busy" style=${{ width: `${vertex.busy * 100}%` }}></span><span class="held" style=${{ width: `${vertex.held * 100}%` }}></span></span>
           <span class="percents"><b class="one">${percent(vertex.busy)}</b> busy${vertex.held >= 0.005 && html`<span class="two"><b>${percent(vertex.held)}</b> held</span>`}<span class="three"><b>${percent(vertex.idle)}</b> idle</span></span>`
         : html`<${Status} value=${vertex.status} />`}</span>
-      <span class="flow"><span class="parallelism" title="parallelism">×${vertex.parallelism}</span><span>${vertex.isSource ? rate(vertex.rateOut || vertex.rateIn) : `${count(vertex.rateIn)} → ${rate(vertex.rateOut)}`}</span><span class="lag">${hasWatermark(vertex.watermark) || isLastWatermark(vertex.watermark) ? watermarkText(vertex) : ""}</span></span>
+      <span class="flow"><span class="parallelism" title="parallelism">×${vertex.parallelism}</span><span>${vertex.isSource ? rate(vertex.rateOut || vertex.rateIn) : `${count(vertex.rateIn)} → ${rate(vertex.rateOut)}`}</span><span class="lag">${!vertex.isHead && (hasWatermark(vertex.watermark) || isLastWatermark(vertex.watermark)) ? watermarkText(vertex) : ""}</span></span>
       ${marks.length > 0 && html`<span class="marks">${marks.map((mark) => html`<span class="mark ${mark}">${mark}</span>`)}</span>`}
     </a>
   </li>`;
@@ -181,7 +182,7 @@ function GraphTable({ job, graph }) {
       <td class="number">${bytes(vertex.bytesOut)}</td>
       <td class="number">${watermarkText(vertex)}</td>
       <td class="number">${percent(vertex.skew)}</td>
-      <td>${vertex.inputs.map((input) => html`<div class="clip" title=${graph.byId.get(input.source)?.name}>${graph.byId.get(input.source)?.name} <span class="soft">${input.ship_strategy.toLowerCase()}${input.side_output ? `, side output ${input.side_output}` : ""}</span></div>`)}</td>
+      <td>${vertex.inputs.map((input) => html`<div class="clip" title=${graph.byId.get(input.source)?.name}>${graph.byId.get(input.source)?.name} <span class="soft">${input.ship_strategy.toLowerCase()}${input.side_output ? `, side output ${input.side_output}` : ""}</span></div>`)}${graph.edges.filter((edge) => edge.feedback && edge.target === vertex.id).map((edge) => html`<div class="clip" title=${graph.byId.get(edge.source).name}>${graph.byId.get(edge.source).name} <span class="soft">feedback</span></div>`)}</td>
     </tr>`)}
   <//>`;
 }

@@ -11,6 +11,7 @@ import { Checkpoints } from "./checkpoints.js";
 import { Configuration } from "./configuration.js";
 import { Exceptions } from "./exceptions.js";
 import { Graph } from "./graph.js";
+import { Latency } from "./latency.js";
 import { Logs } from "./logs.js";
 import { Timeline } from "./timeline.js";
 import { Vertex } from "./vertex.js";
@@ -47,6 +48,7 @@ export function Job({ id, tab, item, features }) {
       : html`
         <${Graph} job=${job} graph=${graph} selected=${item} />
         ${item && graph.byId.has(item) && html`<${Vertex} key=${item} job=${job} vertex=${graph.byId.get(item)} />`}
+        <${Latency} job=${job} />
         <${Charts} job=${job} />
       `}
   `;

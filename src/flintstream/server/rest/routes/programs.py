@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
 from typing import Annotated
 
-from fastapi import Query, Request
+from fastapi import Depends, Query, Request
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
@@ -26,11 +27,38 @@ _CHUNK = 1 << 20
 _FORM_BYTES = 1 << 16
 """What a form may have besides its file."""
 
-EntryClass = Annotated[str | None, Query(alias="entry-class", max_length=1000)]
-Arguments = Annotated[list[str] | None, Query(alias="programArg")]
-Parallelism = Annotated[int | None, Query(ge=1, le=LARGEST_PARALLELISM)]
-SavepointPath = Annotated[str | None, Query(alias="savepointPath", max_length=4096)]
-AllowNonRestored = Annotated[bool | None, Query(alias="allowNonRestoredState")]
+
+@dataclass(frozen=True)
+class _Options:
+    """What the query says about a program."""
+
+    entry_class: str | None
+    arguments: list[str]
+    parallelism: int | None
+    savepoint_path: str | None = None
+    allow_non_restored: bool | None = None
+
+
+async def _to_plan(
+    entry_class: Annotated[str | None, Query(alias="entry-class", max_length=1000)] = None,
+    arguments: Annotated[list[str] | None, Query(alias="programArg")] = None,
+    parallelism: Annotated[int | None, Query(ge=1, le=LARGEST_PARALLELISM)] = None,
+) -> _Options:
+    return _Options(entry_class, arguments or [], parallelism)
+
+
+PlanOptions = Annotated[_Options, Depends(_to_plan)]
+
+
+async def _to_run(
+    options: PlanOptions,
+    savepoint_path: Annotated[str | None, Query(alias="savepointPath", max_length=4096)] = None,
+    allow_non_restored: Annotated[bool | None, Query(alias="allowNonRestoredState")] = None,
+) -> _Options:
+    return replace(options, savepoint_path=savepoint_path, allow_non_restored=allow_non_restored)
+
+
+RunOptions = Annotated[_Options, Depends(_to_run)]
 
 
 def program_routes(context: RestContext) -> Routes:
@@ -38,34 +66,27 @@ def program_routes(context: RestContext) -> Routes:
     routes = Routes()
     programs = Programs(context.settings)
 
-    def submission(
-        program_id: str,
-        body: ProgramRequest,
-        entry_class: str | None,
-        arguments: list[str] | None,
-        parallelism: int | None,
-        savepoint_path: str | None = None,
-        allow_non_restored: bool | None = None,
-    ) -> Submission:
+    def submission(program_id: str, body: ProgramRequest, options: _Options) -> Submission:
         """What the body says comes before what the query says, as in Flink."""
         _check_enabled(context)
         path = programs.path(program_id)
-        module = body.entry_class or entry_class or None
+        module = body.entry_class or options.entry_class or None
         check_entry(path, module)
         if "CLAIM" in (body.claim_mode, body.restore_mode):
             raise RestError(400, "claimMode must be NO_CLAIM: a savepoint remains yours, and no job removes it.")
         settings = dict(body.flink_configuration or {})
-        if (chosen := body.parallelism or parallelism) is not None:
+        if (chosen := body.parallelism or options.parallelism) is not None:
             settings["parallelism.default"] = str(chosen)
-        if restored := body.savepoint_path or savepoint_path:
+        if restored := body.savepoint_path or options.savepoint_path:
             settings[RESTORE_PATH] = restored
-        if body.allow_non_restored_state if body.allow_non_restored_state is not None else allow_non_restored:
+        allowed = body.allow_non_restored_state
+        if options.allow_non_restored if allowed is None else allowed:
             settings[UNCLAIMED] = "true"
         words = body.program_args
         if words is None and body.program_text is not None:
             words = _split(body.program_text)
         if words is None:
-            words = [word for text in arguments or () for word in text.split(",")]
+            words = [word for text in options.arguments for word in text.split(",")]
         if any("\0" in text for text in (*words, *settings, *settings.values())):
             raise RestError(400, "Arguments and settings must not contain a null character.")
         return Submission(str(path), module, tuple(words), settings, body.job_id)
@@ -102,55 +123,31 @@ def program_routes(context: RestContext) -> Routes:
         return {}
 
     @routes.post("/jars/{jarid}/plan")
-    async def plan(
-        program_id: ProgramId,
-        request: ProgramRequest,
-        entry_class: EntryClass = None,
-        arguments: Arguments = None,
-        parallelism: Parallelism = None,
-    ) -> shapes.JobPlan:
+    async def plan(program_id: ProgramId, request: ProgramRequest, options: PlanOptions) -> shapes.JobPlan:
         """The plan of an uploaded program."""
-        return await programs.plan(submission(program_id, request, entry_class, arguments, parallelism))
+        return await programs.plan(submission(program_id, request, options))
 
     @routes.get("/jars/{jarid}/plan", schema=False)
     async def plan_by_get(
         program_id: ProgramId,
-        entry_class: EntryClass = None,
-        arguments: Arguments = None,
+        options: PlanOptions,
         text: Annotated[str | None, Query(alias="program-args")] = None,
-        parallelism: Parallelism = None,
     ) -> shapes.JobPlan:
         """The plan of an uploaded program, as Flink's dashboard asks for it."""
         request = ProgramRequest.model_validate({"programArgs": text})
-        return await programs.plan(submission(program_id, request, entry_class, arguments, parallelism))
+        return await programs.plan(submission(program_id, request, options))
 
     @routes.post("/jars/{jarid}/run")
-    async def run(
-        program_id: ProgramId,
-        request: ProgramRequest,
-        entry_class: EntryClass = None,
-        arguments: Arguments = None,
-        parallelism: Parallelism = None,
-        savepoint_path: SavepointPath = None,
-        allow_non_restored: AllowNonRestored = None,
-    ) -> shapes.Run:
+    async def run(program_id: ProgramId, request: ProgramRequest, options: RunOptions) -> shapes.Run:
         """Runs an uploaded program as a job."""
-        given = submission(program_id, request, entry_class, arguments, parallelism, savepoint_path, allow_non_restored)
-        return {"jobid": await _submit(context, given)}
+        return {"jobid": await _submit(context, submission(program_id, request, options))}
 
     @routes.post("/jars/{jarid}/run-application", status=202)
     async def run_application(
-        program_id: ProgramId,
-        request: ProgramRequest,
-        entry_class: EntryClass = None,
-        arguments: Arguments = None,
-        parallelism: Parallelism = None,
-        savepoint_path: SavepointPath = None,
-        allow_non_restored: AllowNonRestored = None,
+        program_id: ProgramId, request: ProgramRequest, options: RunOptions
     ) -> shapes.RunApplication:
         """Runs an uploaded program as an application, which has the id of its job."""
-        given = submission(program_id, request, entry_class, arguments, parallelism, savepoint_path, allow_non_restored)
-        return {"applicationid": await _submit(context, given)}
+        return {"applicationid": await _submit(context, submission(program_id, request, options))}
 
     return routes
 

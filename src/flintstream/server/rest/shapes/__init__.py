@@ -85,6 +85,7 @@ from flintstream.server.rest.shapes.programs import (
     Triggered,
     Uploaded,
 )
+from flintstream.server.rest.shapes.states import QueriedState, StateAnswer, StateAnswers
 from flintstream.server.rest.shapes.taskmanagers import (
     AllocatedSlot,
     GarbageCollector,
@@ -180,6 +181,7 @@ __all__ = [
     "PlanNode",
     "Program",
     "Programs",
+    "QueriedState",
     "QueueStatus",
     "Resource",
     "RestoredCheckpoint",
@@ -190,6 +192,8 @@ __all__ = [
     "Setting",
     "SnapshotDuration",
     "SnapshotDurations",
+    "StateAnswer",
+    "StateAnswers",
     "StateCounts",
     "Statistics",
     "SubtaskAccumulators",

@@ -53,8 +53,14 @@ def text_of(value: object) -> str:
 
 
 def job_metrics(details: JobDetails) -> dict[str, str]:
-    """Returns the metrics of a job."""
-    return _texts(details.metrics)
+    """Returns the metrics of a job, and the latencies of its operators, which Flink counts among them."""
+    latencies = {
+        ".".join(("latency", *(part for pair in each.variables.items() for part in pair), "latency")): each.statistics
+        for vertex in details.vertices
+        for subtask in vertex.subtasks
+        for each in subtask.latencies
+    }
+    return _texts(details.metrics) | _texts(latencies)
 
 
 def subtask_metrics(vertex: VertexDetails, subtask: SubtaskDetails) -> dict[str, str]:
