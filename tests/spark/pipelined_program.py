@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -114,15 +115,18 @@ def failure() -> dict:
     return {"most": sorted(most.items()), "results": seen}
 
 
-def hurt(is_victim, how: signal.Signals, **options: str) -> dict:
+def hurt(name: str, is_victim, how: signal.Signals, **options: str) -> dict:
     """A process of the job is killed, or stalls: the job goes on from its checkpoint."""
     env = environment(execution__checkpointing__interval="200 ms", **options)
-    stream = env.add_source(Numbers(3000)).key_by(lambda n: n % 10).process(Count())
+    hurt = DIRECTORY / name
+    stream = env.add_source(Numbers(3000, str(hurt))).key_by(lambda n: n % 10).process(Count())
     iterator = stream.execute_and_collect()
     first = next(iter(iterator))  # A checkpoint is complete.
     victims = [process for process in psutil.Process().children(recursive=True) if is_victim(process)]
     for victim in victims:
-        victim.send_signal(how)
+        with suppress(psutil.NoSuchProcess):  # It may have ended with another victim.
+            victim.send_signal(how)
+    hurt.touch()
     found = [first, *iterator]
     return {"victims": len(victims), "results": len(found), "most": sorted(max_by_key(found).items())}
 
@@ -146,11 +150,16 @@ def is_slot(process: psutil.Process) -> bool:
 
 
 def is_worker(process: psutil.Process) -> bool:
-    return (
-        "pyspark.daemon" in command(process)
-        and not process.children()
-        and "pyspark.daemon" in command(process.parent())
-    )
+    """Returns whether it is a worker that is connected to a slot. Others are idle, and Spark starts slots with them."""
+    with suppress(psutil.Error):
+        parent = process.parent()
+        return (
+            "pyspark.daemon" in command(process)
+            and parent is not None
+            and "pyspark.daemon" in command(parent)
+            and any(not each.laddr for each in process.net_connections("unix"))
+        )
+    return False
 
 
 def savepoint() -> dict:
@@ -254,9 +263,11 @@ def main() -> None:
     cases = {
         "counts": counts,
         "failure": failure,
-        "killed slot": lambda: hurt(is_slot, signal.SIGKILL),
-        "killed workers": lambda: hurt(is_worker, signal.SIGKILL),
-        "stalled workers": lambda: hurt(is_worker, signal.SIGSTOP, heartbeat__timeout="4 s", heartbeat__interval="1 s"),
+        "killed slot": lambda: hurt("slot", is_slot, signal.SIGKILL),
+        "killed workers": lambda: hurt("workers", is_worker, signal.SIGKILL),
+        "stalled workers": lambda: hurt(
+            "stalled", is_worker, signal.SIGSTOP, heartbeat__timeout="4 s", heartbeat__interval="1 s"
+        ),
         "savepoint": savepoint,
         "idle timer": idle_timer,
         "queries": queries,

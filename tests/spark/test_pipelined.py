@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(960)  # The first test waits for the whole program.
 PROGRAM = Path(__file__).with_name("pipelined_program.py")
 EACH_KEY = [[key, 300] for key in range(10)]
 
