@@ -104,7 +104,7 @@ def hurt(server: KafkaServer, case: Case, directory: Path) -> list[int]:
 
 
 ALWAYS = [
-    Case((Hurt(MOMENT, 1500, "kill -9 of a slot"),), "kafka"),
+    Case((Hurt("after metadata", 2, "kill -9 of a slot"),), "kafka"),
     Case((Hurt("before kafka commit", 2, "kill -9"),), "kafka"),
     Case((Hurt("before kafka commit", 2, "kill -9 of the broker"),), "kafka"),
 ]
