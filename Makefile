@@ -15,7 +15,10 @@ help: ## what there is
 
 venv: $(STAMP) ## build .venv (python >= 3.10)
 
-$(STAMP): pyproject.toml
+# Changed sources of compiled modules are compiled again.
+COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd')
+
+$(STAMP): pyproject.toml setup.py $(COMPILED) $(wildcard $(COMPILED:.pxd=.py))
 	@python=$$($(FIND_PYTHON)); \
 	if [ -z "$$python" ]; then echo "Python 3.10 or newer is needed; set PYTHON=/path/to/python" >&2; exit 1; fi; \
 	echo "building $(VENV) with $$python"; \

@@ -17,6 +17,8 @@ import flintstream
 __all__ = ["fill_in_source", "is_engine_frame", "is_internal_frame", "is_on_purpose", "tidy_traceback"]
 
 _PACKAGE = os.path.dirname(os.path.abspath(flintstream.__file__)) + os.sep
+_COMPILED = os.path.join("src", "flintstream", "")
+"""How the files of compiled modules begin in tracebacks: they were compiled in the root of the project."""
 _FUTURES = os.path.dirname(os.path.abspath(concurrent.futures.__file__)) + os.sep
 _IPYTHON = f"{os.sep}IPython{os.sep}"
 _FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in .+')
@@ -26,7 +28,12 @@ def is_engine_frame(file: str) -> bool:
     """Returns whether a frame belongs to Flintstream. The demonstrations count as programs, although they are in the
     package.
     """
+    file = _source_of(file)
     return file.startswith(_PACKAGE) and f"{os.sep}demo_programs{os.sep}" not in file
+
+
+def _source_of(file: str) -> str:
+    return _PACKAGE + file[len(_COMPILED) :] if file.startswith(_COMPILED) else file
 
 
 def is_internal_frame(file: str) -> bool:
@@ -39,7 +46,7 @@ def is_internal_frame(file: str) -> bool:
 
 def is_on_purpose(file: str, line: int | None) -> bool:
     """Returns whether the statement raises an exception explicitly."""
-    return linecache.getline(file, line or 0).strip().startswith("raise ")
+    return linecache.getline(_source_of(file), line or 0).strip().startswith("raise ")
 
 
 def tidy_traceback(

@@ -1,9 +1,9 @@
 """Block: the unit of data sent from one subtask to another, as bytes.
 
-A block holds records, column by column, and control elements (watermarks, idleness, latency markers, end of input), each
-with its position among the records. It is encoded by pickle; a block with instances of local classes falls back to
-cloudpickle. A block with a single large record is sent in fragments, since a row must fit several times into the memory of
-Spark's JVM.
+A block holds records, column by column, and control elements (watermarks, idleness, latency markers, end of input),
+each with its position among the records. Blocks of numbers, strings and tuples of them are written as `columns`, others
+by pickle; a block with instances of local classes falls back to cloudpickle. A block with a single large record is sent
+in fragments, since a row must fit several times into the memory of Spark's JVM.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from flintstream.common.pickling import dumps
+from flintstream.runtime import columns
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.faults import user_fault
 
@@ -21,6 +22,8 @@ TARGET_BLOCK_BYTES = 512 * 1024
 """The target size of blocks, so that few exceed the limit."""
 MAX_BLOCK_BYTES = 1024 * 1024
 """The maximum size of a block, unless it holds a single record; that is sent in fragments of this size."""
+_FEWEST_FOR_COLUMNS = 4
+_LEAST_RECORD_WEIGHT = 8
 
 
 class Watermark(NamedTuple):
@@ -54,18 +57,25 @@ PlacedControl = tuple[int, Control]
 
 def encode_block(batch: Batch, controls: list[PlacedControl] | None = None) -> bytes:
     """Encodes a block."""
+    if len(batch.values) >= _FEWEST_FOR_COLUMNS:
+        block = columns.encode(batch.values, batch.timestamps, batch.keys)
+        if block is not None:
+            return block + dumps(controls) if controls else block
     timestamps = None if batch.timestamps is None else array("q", batch.timestamps)
     return dumps((batch.values, timestamps, batch.keys, controls or None))
 
 
 def decode_block(data: bytes | memoryview) -> tuple[Batch, list[PlacedControl] | None]:
     """Decodes the batch and the positioned control elements of a block."""
+    if data[0] == columns.MARK:
+        values, timestamps, keys, end = columns.decode(data)
+        return Batch(values, timestamps, keys), pickle.loads(data[end:]) if end < len(data) else None
     values, timestamps, keys, controls = pickle.loads(data)
     return Batch(values, None if timestamps is None else timestamps.tolist(), keys), controls
 
 
-# The first byte of a fragment, which differs from that of a pickle and so of a whole block.
-_PICKLE = pickle.PROTO[0]
+# The first byte of a fragment, which differs from those of whole blocks.
+_WHOLE = (pickle.PROTO[0], columns.MARK)
 _FRAGMENT, _LAST_FRAGMENT = b"\x01", b"\x02"
 
 
@@ -82,7 +92,16 @@ def fragments_of(block: bytes) -> Iterator[bytes]:
 
 def ends_block(data: bytes | memoryview) -> bool:
     """Returns whether this is a whole block, or the last fragment of one."""
-    return data[0] in (_PICKLE, _LAST_FRAGMENT[0])
+    return data[0] in _WHOLE or data[0] == _LAST_FRAGMENT[0]
+
+
+def weight(block: bytes | memoryview) -> int:
+    """Returns what a block counts for while it is in flight: its bytes, and at least some for each record of columns, which
+    may need less than a byte.
+    """
+    if len(block) > columns.HEADER_BYTES and block[0] == columns.MARK:
+        return max(len(block), _LEAST_RECORD_WEIGHT * columns.count(block))
+    return len(block)
 
 
 class BlockAssembler:
@@ -100,7 +119,7 @@ class BlockAssembler:
 
     def add(self, channel: int, data: bytes | memoryview) -> bytes | memoryview | None:
         """Returns the block that has arrived on a channel; None while fragments of it are missing."""
-        if data[0] == _PICKLE:
+        if data[0] in _WHOLE:
             return data
         fragments = self._fragments.setdefault(channel, [])
         fragments.append(memoryview(data)[1:])

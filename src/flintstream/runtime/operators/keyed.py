@@ -7,12 +7,12 @@ from typing import Any
 
 from flintstream.runtime.batch import CHUNK, MAX_WATERMARK, Batch
 from flintstream.runtime.detach import PLAIN, detached
+from flintstream.runtime.faults import record_at_fault
+from flintstream.runtime.loops import map_keyed, map_records, reduce_records
 from flintstream.runtime.operators.base import FunctionOperator
 from flintstream.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
 
 _PLAIN = {"map": MapOperator, "filter": FilterOperator, "flat_map": FlatMapOperator}
-
-_MISSING: Any = object()
 
 
 class RichOperator(FunctionOperator):
@@ -47,22 +47,14 @@ class RichOperator(FunctionOperator):
 
     def _map(self, function: Any, batch: Batch) -> None:
         state = self.context.keyed_state
-        results: list[Any] = []
-        plain = PLAIN
-        record: Any = None
+        records = iter(batch.values)
         try:
-            for key, record in zip(repeat(None) if batch.keys is None else batch.keys, batch.values):
-                if state is not None:
-                    state.current_key = key
-                result = function(record)
-                if type(result) is tuple:
-                    if len(result) != 2 or type(result[0]) not in plain or type(result[1]) not in plain:
-                        result = detached(result)
-                elif type(result) not in plain:
-                    result = detached(result)
-                results.append(result)
+            if state is None or batch.keys is None:
+                results = map_records(function, records)
+            else:
+                results = map_keyed(function, records, batch.keys, state)
         except Exception as error:
-            raise self.fault(error, record) from error
+            raise self.fault(error, record_at_fault(batch.values, records)) from error
         timestamps = batch.timestamps
         if self.two_inputs and any(result is None for result in results):
             # As in PyFlink, where a CoMapFunction may drop a record and a MapFunction may not.
@@ -133,27 +125,12 @@ class ReduceOperator(FunctionOperator):
     def process(self, batch: Batch) -> None:
         assert batch.keys is not None
         function, results, state = self._reduce, self._results, self.context.keyed_state
-        get = results.get
         state.touch(batch.keys)  # type: ignore[union-attr]
-        values: list[Any] = []
-        emit = values.append
-        plain = PLAIN
-        record: Any = None
+        records = iter(batch.values)
         try:
-            for key, record in zip(batch.keys, batch.values):
-                previous = get(key, _MISSING)
-                if previous is not _MISSING:
-                    state.current_key = key  # type: ignore[union-attr]
-                    record = function(previous, record)
-                results[key] = record
-                if type(record) is tuple:
-                    if len(record) != 2 or type(record[0]) not in plain or type(record[1]) not in plain:
-                        record = detached(record)
-                elif type(record) not in plain:
-                    record = detached(record)
-                emit(record)
+            values = reduce_records(function, records, batch.keys, state, results)  # type: ignore[arg-type]
         except Exception as error:
-            raise self.fault(error, record) from error
+            raise self.fault(error, record_at_fault(batch.values, records)) from error
         if not self.context.batch_mode:
             self.output.emit(Batch(values, batch.timestamps))
 

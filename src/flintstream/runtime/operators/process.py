@@ -8,41 +8,33 @@ from typing import Any, NamedTuple
 
 from flintstream.common.output_tag import OutputTag
 from flintstream.common.time import TimeDomain
-from flintstream.runtime.batch import CHUNK, MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, Batch
-from flintstream.runtime.detach import PLAIN, detached
-from flintstream.runtime.faults import UserCodeError, user_fault
+from flintstream.runtime.batch import CHUNK, MAX_WATERMARK, MIN_WATERMARK, Batch
+from flintstream.runtime.faults import UserCodeError, record_at_fault, user_fault
+from flintstream.runtime.loops import RecordContext, process_records, process_timed_records
 from flintstream.runtime.operators.base import FunctionOperator
 from flintstream.runtime.output import SideBuffer
 from flintstream.runtime.pace import Pace
 from flintstream.runtime.results import ResultEmitter
+from flintstream.runtime.state.key_context import KeyContext
 from flintstream.runtime.time.timers import TimerQueue, TimerService, TimeView
 
 
-class ProcessContext:
+class ProcessContext(RecordContext):
     """The context of a process function: the record's timestamp, the time, and on a keyed stream the key.
 
     One object serves all records and timers of a subtask; it describes the current one.
     """
 
-    __slots__ = ("_domain", "_state", "_time", "_timestamp")
+    __slots__ = ("_domain", "_time")
 
-    def __init__(self, time: TimeView, state: Any) -> None:
+    def __init__(self, time: TimeView, state: KeyContext) -> None:
+        super().__init__(state)
         self._time = time
-        self._state = state
-        self._timestamp = NO_TIMESTAMP
         self._domain = TimeDomain.EVENT_TIME
-
-    def timestamp(self) -> int:
-        """Returns the timestamp of the current record or timer; as in PyFlink, the least 64-bit integer if it has none."""
-        return self._timestamp
 
     def timer_service(self) -> TimeView:
         """Returns the timer service: the current time, and on a keyed stream timers."""
         return self._time
-
-    def get_current_key(self) -> Any:
-        """Returns the key of the current record or timer."""
-        return self._state.current_key
 
     def time_domain(self) -> TimeDomain:
         """Returns whether the current timer is in event time or in processing time."""
@@ -61,15 +53,6 @@ class _Timer(NamedTuple):
         return f"<{kind} timer {self.timestamp} of key {self.key!r}>"
 
 
-class _NoState:
-    """Replaces the keyed state backend on a stream that is not keyed."""
-
-    __slots__ = ("current_key",)
-
-    def __init__(self) -> None:
-        self.current_key: Any = None
-
-
 class ProcessOperator(FunctionOperator):
     """A `ProcessFunction`, or on a keyed stream a `KeyedProcessFunction` with its timers."""
 
@@ -79,7 +62,7 @@ class ProcessOperator(FunctionOperator):
 
     def open(self) -> None:
         name, clock = self.context.name, self.context.services.clock
-        self._state: Any = _NoState()
+        self._state: Any = KeyContext()  # On a stream that is not keyed.
         self._time = TimeView(name, clock)
         self._timers: TimerService | None = None
         if self.keyed:
@@ -120,10 +103,24 @@ class ProcessOperator(FunctionOperator):
             start += len(part.values)
 
     def _call(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
-        if batch.timestamps is None:
-            self._run_untimed(function, batch, context)
-        else:
-            self._run_timed(function, batch, batch.timestamps, context)
+        records = iter(batch.values)
+        keys: Iterable[Any] = repeat(None) if batch.keys is None else batch.keys
+        try:
+            if batch.timestamps is None:
+                process_records(function, records, keys, self._state, context, self.output.emit, self._emit_aside)
+            else:
+                process_timed_records(
+                    function,
+                    records,
+                    keys,
+                    batch.timestamps,
+                    self._state,
+                    context,
+                    self.output.emit,
+                    self._emit_aside,
+                )
+        except Exception as error:
+            raise self.fault(error, record_at_fault(batch.values, records)) from error
         self._sides.flush()
 
     # --- time ---
@@ -205,97 +202,8 @@ class ProcessOperator(FunctionOperator):
 
     # --- records ---
 
-    def _run_untimed(self, function: Callable[[Any, Any], Iterable[Any] | None], batch: Batch, context: Any) -> None:
-        state, goes_aside = self._state, self._goes_aside
-        context._timestamp = NO_TIMESTAMP
-        values: list[Any] = []
-        plain, kind, pair = PLAIN, type, tuple
-        pairs, previous_first, previous_second = True, None, None  # As in `MapOperator`.
-        record: Any = None
-        try:
-            for key, record in zip(repeat(None) if batch.keys is None else batch.keys, batch.values):
-                state.current_key = key
-                results = function(record, context)
-                if results is not None:
-                    for result in results:
-                        if pairs and kind(result) is pair:
-                            try:
-                                first, second = result
-                                same = kind(first) is previous_first and kind(second) is previous_second
-                            except ValueError:
-                                pairs = same = False
-                            if not same:
-                                if pairs and kind(first) in plain and kind(second) in plain:
-                                    previous_first, previous_second = kind(first), kind(second)
-                                elif goes_aside(result, None):
-                                    continue
-                                else:
-                                    result = detached(result)
-                        elif kind(result) not in plain:
-                            if goes_aside(result, None):
-                                continue
-                            result = detached(result)
-                        values.append(result)
-                        if len(values) >= CHUNK:
-                            self.output.emit(Batch(values))
-                            values = []
-        except Exception as error:
-            raise self.fault(error, record) from error
-        self.output.emit(Batch(values))
-
-    def _run_timed(
-        self,
-        function: Callable[[Any, Any], Iterable[Any] | None],
-        batch: Batch,
-        timestamps: list[int],
-        context: Any,
-    ) -> None:
-        state, goes_aside = self._state, self._goes_aside
-        values: list[Any] = []
-        times: list[int] = []
-        plain, kind, pair = PLAIN, type, tuple
-        pairs, previous_first, previous_second = True, None, None
-        record: Any = None
-        keys = repeat(None) if batch.keys is None else batch.keys
-        try:
-            for key, record, timestamp in zip(keys, batch.values, timestamps):
-                state.current_key = key
-                context._timestamp = timestamp
-                results = function(record, context)
-                if results is not None:
-                    for result in results:
-                        if pairs and kind(result) is pair:
-                            try:
-                                first, second = result
-                                same = kind(first) is previous_first and kind(second) is previous_second
-                            except ValueError:
-                                pairs = same = False
-                            if not same:
-                                if pairs and kind(first) in plain and kind(second) in plain:
-                                    previous_first, previous_second = kind(first), kind(second)
-                                elif goes_aside(result, timestamp):
-                                    continue
-                                else:
-                                    result = detached(result)
-                        elif kind(result) not in plain:
-                            if goes_aside(result, timestamp):
-                                continue
-                            result = detached(result)
-                        values.append(result)
-                        times.append(timestamp)
-                        if len(values) >= CHUNK:
-                            self.output.emit(Batch(values, times))
-                            values, times = [], []
-        except Exception as error:
-            raise self.fault(error, record) from error
-        self.output.emit(Batch(values, times))
-
-    def _goes_aside(self, result: Any, timestamp: int | None) -> bool:
-        """Buffers a result for a side output."""
-        if type(result) is tuple and result and result[0].__class__ is OutputTag:
-            self._sides.add(result[0].tag_id, result[1], timestamp)
-            return True
-        return False
+    def _emit_aside(self, tag: OutputTag, value: Any, timestamp: int | None) -> None:
+        self._sides.add(tag.tag_id, value, timestamp)
 
 
 class CoProcessOperator(ProcessOperator):

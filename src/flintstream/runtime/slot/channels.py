@@ -4,11 +4,11 @@ A *frame* is a block, a barrier or a credit of one channel. Frames for the same 
 which is one row of Spark's shuffle. A channel is in order: the blocks of an epoch arrive before its barrier, those of
 the next behind it.
 
-A receiver grants credits, in bytes. A sender without credit keeps its blocks, and its task takes no more input until
-the receiver has processed some. So a slow task slows the tasks before it, and finally the sources, while the memory
-for blocks in flight stays bounded; so does that for blocks which are held back behind a barrier. Credits are by
-channel: a task that waits for one channel keeps no other from being processed, and as long as the last tasks of a
-graph can work, all can.
+A receiver grants credits, in bytes (see `weight` of a block). A sender without credit keeps its blocks, and its task
+takes no more input until the receiver has processed some. So a slow task slows the tasks before it, and finally the
+sources, while the memory for blocks in flight stays bounded; so does that for blocks which are held back behind a
+barrier. Credits are by channel: a task that waits for one channel keeps no other from being processed, and as long as
+the last tasks of a graph can work, all can.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import struct
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+from flintstream.runtime.block import weight
 
 BLOCK, BARRIER, CREDIT = 1, 2, 3
 _HEADER = struct.Struct("<Biiii")
@@ -86,7 +88,7 @@ class OutChannel:
             self.waiting.append((kind, value, block))
             return False
         if kind == BLOCK:
-            self.credit -= value
+            self.credit -= weight(block)
         return True
 
     def grant(self, credit: int) -> list[tuple[int, int, bytes]]:
@@ -96,7 +98,7 @@ class OutChannel:
         while self.waiting and (self.waiting[0][0] != BLOCK or self.credit > 0):
             frame = self.waiting.popleft()
             if frame[0] == BLOCK:
-                self.credit -= frame[1]
+                self.credit -= weight(frame[2])
             admitted.append(frame)
         return admitted
 
@@ -118,9 +120,9 @@ class InChannel:
         self.owed = window - LEAST_WINDOW_BYTES
         """The bytes processed since the last credit."""
 
-    def processed(self, size: int) -> int:
+    def processed(self, block: bytes | memoryview) -> int:
         """Notes that a block was processed; returns the credit to grant now, or 0."""
-        self.owed += size
+        self.owed += weight(block)
         if 2 * self.owed < self.window:
             return 0
         owed, self.owed = self.owed, 0

@@ -292,7 +292,7 @@ class Pipeline:
         task.start_work()
         task.receive(channel.input_index, channel.channel, frame.block)
         station.busy += task.stop_work()
-        credit = channel.processed(frame.value)
+        credit = channel.processed(frame.block)
         if credit:
             self._post(channel.sender, Frame(CREDIT, self._slot, frame.vertex, frame.channel, credit))
 

@@ -32,6 +32,7 @@ from flintstream.runtime.block import (
 )
 from flintstream.runtime.captured import close_function, open_function, unwrapped
 from flintstream.runtime.faults import UserCodeError, record_at_fault, user_fault
+from flintstream.runtime.loops import known_targets, spread, spread_records
 from flintstream.runtime.operators.base import bound_method
 
 SendBlock = Callable[[int, bytes], None]
@@ -101,22 +102,18 @@ class Writer:
         for buffer in self._buffers:
             buffer.control(element)
 
-    def _spread(self, batch: Batch, targets: Sequence[int]) -> None:
+    def _spread(self, batch: Batch, targets: list[int]) -> None:
         """Appends record i to the buffer `targets[i]`."""
         buffers = self._buffers
         for buffer in buffers:
             buffer.has_timestamps(batch.timestamps is not None)
-        values = [buffer.values for buffer in buffers]
-        for value, target in zip(batch.values, targets):
-            values[target].append(value)
+        spread(batch.values, targets, [buffer.values for buffer in buffers])
         self._spread_timestamps(batch.timestamps, targets)
 
-    def _spread_timestamps(self, timestamps: Sequence[int] | None, targets: Sequence[int]) -> None:
+    def _spread_timestamps(self, timestamps: list[int] | None, targets: list[int]) -> None:
         """Completes records that were appended to the buffers; full buffers are sent."""
         if timestamps is not None:
-            lists: list[Any] = [buffer.timestamps for buffer in self._buffers]
-            for timestamp, target in zip(timestamps, targets):
-                lists[target].append(timestamp)
+            spread(timestamps, targets, [buffer.timestamps for buffer in self._buffers])
         for buffer in self._buffers:
             buffer.cut()
 
@@ -215,7 +212,7 @@ class Routes:
             return subtasks(keys, self._max_parallelism, self._parallelism)
         known = self._known
         with suppress(KeyError):
-            return list(map(known.__getitem__, keys))
+            return known_targets(known, keys)
         return self._learn(keys)
 
     def _learn(self, keys: list[Any]) -> list[int]:
@@ -266,11 +263,8 @@ class KeyGroupWriter(Writer):
             return
         for buffer in buffers:
             buffer.has_timestamps(batch.timestamps is not None)
-        values = [buffer.values for buffer in buffers]
-        key_lists: list[Any] = [buffer.keys for buffer in buffers]
-        for key, value, target in zip(keys, batch.values, targets):
-            key_lists[target].append(key)
-            values[target].append(value)
+        value_lists, key_lists = [buffer.values for buffer in buffers], [buffer.keys for buffer in buffers]
+        spread_records(batch.values, keys, targets, value_lists, key_lists)
         self._spread_timestamps(batch.timestamps, targets)
 
     def _route(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], list[int]]:

@@ -12,6 +12,7 @@ from flintstream.common.serializer import TypeSerializer
 from flintstream.common.serializer_snapshot import SchemaCompatibility, TypeSerializerSnapshot
 from flintstream.runtime.faults import PermanentError
 from flintstream.runtime.state import ttl, views
+from flintstream.runtime.state.key_context import KeyContext
 from flintstream.runtime.state.queryable import QueryableState
 from flintstream.runtime.state.ttl import IncrementalCleanup, TimeToLive
 
@@ -76,7 +77,7 @@ class NoKey:
         raise RuntimeError(self._message)
 
 
-class KeyedStateBackend(ABC):
+class KeyedStateBackend(KeyContext, ABC):
     """One table of entries by key for each state of the operator.
 
     `current_key` is set before each record and timer; the state objects of a function read and write the entry of that
@@ -102,6 +103,7 @@ class KeyedStateBackend(ABC):
     def __init__(
         self, operator: str, max_parallelism: int, clock: Callable[[], int], key_groups: range | None = None
     ) -> None:
+        super().__init__()
         self.operator = operator
         self.max_parallelism = max_parallelism
         self.key_groups = range(max_parallelism) if key_groups is None else key_groups
@@ -111,7 +113,7 @@ class KeyedStateBackend(ABC):
         self.restored: dict[str, RestoredState] = {}
         """Restored states that the program has not requested yet."""
         self.no_key = NoKey(operator, "they are scoped to the key of a record or timer, and none is being processed")
-        self.current_key: Any = self.no_key
+        self.current_key = self.no_key
         self.queryable: dict[str, QueryableState] = {}
         """The states that may be queried, by their queryable names."""
         self.on_queryable: Callable[[QueryableState], None] | None = None

@@ -53,6 +53,27 @@ class ValueStateView(StateView):
             self._table[self._backend.current_key] = value
 
 
+class HeapValueStateView(ValueStateView):
+    """One value for the current key, in a dict."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, backend: KeyedStateBackend, table: dict[Any, Any], default: Any = None) -> None:
+        super().__init__(backend, table, default)
+        self._entries = table
+
+    def value(self) -> Any:
+        """Returns the value, or the default (None unless set)."""
+        return self._entries.get(self._backend.current_key, self._default)
+
+    def update(self, value: Any) -> None:
+        """Sets the value; None clears it."""
+        if value is None:
+            self.clear()
+        else:
+            self._entries[self._backend.current_key] = value
+
+
 class CopiedDefaultValueStateView(ValueStateView):
     """A value with a mutable default: each read of the default returns a copy."""
 
@@ -224,5 +245,8 @@ class AggregatingStateView(StateView):
 
 def value_view(backend: KeyedStateBackend, table: Table, default: Any) -> ValueStateView:
     """Returns a value state; a mutable default is copied for each key that reads it."""
-    kind = ValueStateView if default is None or is_plain(default) else CopiedDefaultValueStateView
-    return kind(backend, table, default)
+    if default is not None and not is_plain(default):
+        return CopiedDefaultValueStateView(backend, table, default)
+    if type(table) is dict:
+        return HeapValueStateView(backend, table, default)
+    return ValueStateView(backend, table, default)

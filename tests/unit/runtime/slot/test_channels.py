@@ -55,7 +55,7 @@ def test_credits_grant_what_was_processed_and_no_more(sizes, channels):
     most = window(channels)
     receiver, granted = InChannel(3, 0, most), 0
     for size in sizes:
-        granted += receiver.processed(size)
+        granted += receiver.processed(bytes(size))
     assert granted + receiver.owed == sum(sizes) + most - LEAST_WINDOW_BYTES
     assert 2 * receiver.owed < most or not sizes
 

@@ -62,8 +62,8 @@ def test_what_is_in_flight_to_a_slow_slot_is_bounded_by_credits(window, least, m
     monkeypatch.setattr(channels, "LEAST_WINDOW_BYTES", window)
     monkeypatch.setattr(channels, "WINDOW_BYTES", window)
     env = environment(2)
-    numbers = env.from_sequence(1, 300_000).set_parallelism(1)
-    numbers.rebalance().map(lambda n: n).filter(lambda n: n % 100_000 == 0).print()
+    texts = env.from_sequence(1, 300_000).map(lambda n: f"{n:08}").set_parallelism(1)
+    texts.rebalance().map(lambda text: text).filter(lambda text: int(text) % 100_000 == 0).print()
     job = LocalJob(env.generate_stream_graph(), pipelined=0)
     job._transport = transport = Stalled(job.slots)
     assert len(job.run().printed) == 3

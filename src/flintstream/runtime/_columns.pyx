@@ -1,0 +1,557 @@
+# cython: language_level=3, annotation_typing=False, boundscheck=False, wraparound=False, cdivision=True
+"""The compiled part of `columns`: writes and reads blocks of typed columns. See there for the format."""
+
+from cpython.bool cimport PyBool_Check
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_FromDouble
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+cdef extern from "Python.h":
+    int PyLong_CheckExact(object)
+    int PyFloat_CheckExact(object)
+    int PyUnicode_CheckExact(object)
+    int PyBytes_CheckExact(object)
+    int PyTuple_CheckExact(object)
+    long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
+    object PyLong_FromLongLong(long long)
+    int PyUnicode_IS_COMPACT_ASCII(object)
+    void* PyUnicode_DATA(object)
+    Py_ssize_t PyUnicode_GET_LENGTH(object)
+    bytes PyUnicode_AsEncodedString(object, const char*, const char*)
+    object PyUnicode_DecodeUTF8(const char*, Py_ssize_t, const char*)
+    object PyUnicode_New(Py_ssize_t, Py_UCS4)
+    void PyObject_GC_UnTrack(void*)
+
+cdef enum:
+    MARK = 3
+    HAS_TIMESTAMPS = 1
+    HAS_KEYS = 2
+    WHOLE = 0xFFFF
+    DEEPEST = 16
+
+
+# --- writing ---
+
+
+cdef struct Buffer:
+    char* data
+    Py_ssize_t size
+    Py_ssize_t room
+
+
+cdef int reserve(Buffer* out, Py_ssize_t more) except -1:
+    cdef Py_ssize_t room
+    cdef char* data
+    if out.size + more > out.room:
+        room = max(out.size + more, 2 * out.room)
+        data = <char*> PyMem_Realloc(out.data, room)
+        if data == NULL:
+            raise MemoryError()
+        out.data = data
+        out.room = room
+    return 0
+
+
+cdef int put(Buffer* out, const void* data, Py_ssize_t size) except -1:
+    reserve(out, size)
+    memcpy(out.data + out.size, data, size)
+    out.size += size
+    return 0
+
+
+cdef int put_byte(Buffer* out, uint8_t value) except -1:
+    return put(out, &value, 1)
+
+
+cdef int put_narrow(Buffer* out, uint64_t* values, Py_ssize_t count, uint64_t largest) except -1:
+    """Writes unsigned integers in as few bytes each as the largest needs: the width, and the integers."""
+    cdef Py_ssize_t i
+    cdef uint8_t width = 1 if largest <= 0xFF else 2 if largest <= 0xFFFF else 4 if largest <= 0xFFFFFFFF else 8
+    cdef char* place
+    put_byte(out, width)
+    reserve(out, count * width)
+    place = out.data + out.size
+    if width == 1:
+        for i in range(count):
+            (<uint8_t*> place)[i] = <uint8_t> values[i]
+    elif width == 2:
+        for i in range(count):
+            memcpy(place + 2 * i, &values[i], 2)
+    elif width == 4:
+        for i in range(count):
+            memcpy(place + 4 * i, &values[i], 4)
+    else:
+        memcpy(place, values, 8 * count)
+    out.size += count * width
+    return 0
+
+
+cdef bint write_integers(Buffer* out, PyObject** items, Py_ssize_t count) except -1:
+    cdef Py_ssize_t i
+    cdef int overflow = 0
+    cdef int64_t value, low = 0, high = 0
+    cdef int64_t* found
+    # The space for the integers is that of the result, and eight bytes each are enough for both.
+    found = <int64_t*> PyMem_Malloc(count * sizeof(int64_t))
+    if found == NULL:
+        raise MemoryError()
+    try:
+        for i in range(count):
+            if not PyLong_CheckExact(<object> items[i]):
+                return False
+            value = PyLong_AsLongLongAndOverflow(<object> items[i], &overflow)
+            if overflow:
+                return False
+            found[i] = value
+            if i == 0:
+                low = high = value
+            elif value < low:
+                low = value
+            elif value > high:
+                high = value
+        if low == high:
+            put_byte(out, c"c")
+            put(out, &low, 8)
+            return True
+        put_byte(out, c"i")
+        put(out, &low, 8)
+        for i in range(count):
+            (<uint64_t*> found)[i] = <uint64_t> found[i] - <uint64_t> low
+        put_narrow(out, <uint64_t*> found, count, <uint64_t> high - <uint64_t> low)
+        return True
+    finally:
+        PyMem_Free(found)
+
+
+cdef bint write_floats(Buffer* out, PyObject** items, Py_ssize_t count) except -1:
+    cdef Py_ssize_t i
+    cdef double value
+    put_byte(out, c"d")
+    reserve(out, 8 * count)
+    for i in range(count):
+        if not PyFloat_CheckExact(<object> items[i]):
+            return False
+        value = PyFloat_AS_DOUBLE(<object> items[i])
+        memcpy(out.data + out.size + 8 * i, &value, 8)
+    out.size += 8 * count
+    return True
+
+
+cdef bint write_booleans(Buffer* out, PyObject** items, Py_ssize_t count) except -1:
+    cdef Py_ssize_t i
+    put_byte(out, c"b")
+    reserve(out, count)
+    for i in range(count):
+        if not PyBool_Check(<object> items[i]):
+            return False
+        out.data[out.size + i] = <object> items[i] is True
+    out.size += count
+    return True
+
+
+cdef bint write_nones(Buffer* out, PyObject** items, Py_ssize_t count) except -1:
+    cdef Py_ssize_t i
+    for i in range(count):
+        if <object> items[i] is not None:
+            return False
+    put_byte(out, c"N")
+    return True
+
+
+cdef bint write_strings(Buffer* out, PyObject** items, Py_ssize_t count) except -1:
+    """Writes the lengths in bytes, then all bytes: of ASCII, or of UTF-8 if a character needs it."""
+    cdef Py_ssize_t i, total = 0
+    cdef uint64_t length, longest = 0
+    cdef uint64_t* lengths
+    cdef bint ascii = True
+    cdef bytes encoded
+    cdef list others
+    for i in range(count):
+        if not PyUnicode_CheckExact(<object> items[i]):
+            return False
+        if ascii and not PyUnicode_IS_COMPACT_ASCII(<object> items[i]):
+            ascii = False
+    if not ascii:
+        others = []
+        for i in range(count):
+            # A lone surrogate, which a string may contain, has no UTF-8.
+            encoded = PyUnicode_AsEncodedString(<object> items[i], "utf-8", "surrogatepass")
+            others.append(encoded)
+        return write_bytes(out, others, c"u")
+    lengths = <uint64_t*> PyMem_Malloc(count * sizeof(uint64_t))
+    if lengths == NULL:
+        raise MemoryError()
+    try:
+        for i in range(count):
+            length = PyUnicode_GET_LENGTH(<object> items[i])
+            lengths[i] = length
+            longest = max(longest, length)
+            total += length
+        put_byte(out, c"s")
+        put_narrow(out, lengths, count, longest)
+        reserve(out, total)
+        for i in range(count):
+            memcpy(out.data + out.size, PyUnicode_DATA(<object> items[i]), lengths[i])
+            out.size += lengths[i]
+        return True
+    finally:
+        PyMem_Free(lengths)
+
+
+cdef bint write_bytes(Buffer* out, list items, uint8_t kind) except -1:
+    cdef Py_ssize_t i, count = PyList_GET_SIZE(items)
+    cdef uint64_t length, longest = 0
+    cdef uint64_t* lengths
+    cdef PyObject* item
+    lengths = <uint64_t*> PyMem_Malloc(count * sizeof(uint64_t))
+    if lengths == NULL:
+        raise MemoryError()
+    try:
+        for i in range(count):
+            item = PyList_GET_ITEM(items, i)
+            if not PyBytes_CheckExact(<object> item):
+                return False
+            length = PyBytes_GET_SIZE(<object> item)
+            lengths[i] = length
+            longest = max(longest, length)
+        put_byte(out, kind)
+        put_narrow(out, lengths, count, longest)
+        for i in range(count):
+            put(out, PyBytes_AS_STRING(<object> PyList_GET_ITEM(items, i)), lengths[i])
+        return True
+    finally:
+        PyMem_Free(lengths)
+
+
+cdef bint write_tuples(Buffer* out, PyObject** items, Py_ssize_t count, int depth) except -1:
+    cdef Py_ssize_t i, place, arity = PyTuple_GET_SIZE(<object> items[0])
+    cdef uint16_t written
+    cdef PyObject** parts
+    if arity >= WHOLE or depth >= DEEPEST:
+        return False
+    for i in range(count):
+        if not PyTuple_CheckExact(<object> items[i]) or PyTuple_GET_SIZE(<object> items[i]) != arity:
+            return False
+    written = arity
+    put_byte(out, c"t")
+    put(out, &written, 2)
+    parts = <PyObject**> PyMem_Malloc(count * sizeof(PyObject*))
+    if parts == NULL:
+        raise MemoryError()
+    try:
+        for place in range(arity):
+            for i in range(count):
+                parts[i] = PyTuple_GET_ITEM(<object> items[i], place)
+            if not write_column(out, parts, count, depth + 1):
+                return False
+        return True
+    finally:
+        PyMem_Free(parts)
+
+
+cdef bint write_column(Buffer* out, PyObject** items, Py_ssize_t count, int depth) except -1:
+    """Writes a column; returns False if its items are not all of one class that has columns."""
+    cdef object first = <object> items[0]
+    cdef Py_ssize_t i
+    cdef list copied
+    if PyLong_CheckExact(first):
+        return write_integers(out, items, count)
+    if PyUnicode_CheckExact(first):
+        return write_strings(out, items, count)
+    if PyTuple_CheckExact(first):
+        return write_tuples(out, items, count, depth)
+    if PyFloat_CheckExact(first):
+        return write_floats(out, items, count)
+    if PyBool_Check(first):
+        return write_booleans(out, items, count)
+    if first is None:
+        return write_nones(out, items, count)
+    if PyBytes_CheckExact(first):
+        copied = [<object> items[i] for i in range(count)]
+        return write_bytes(out, copied, c"y")
+    return False
+
+
+cdef int write_keys(Buffer* out, list keys, list values) except -1:
+    """Writes the keys, or where they are among the values: 0 if there are no columns for them."""
+    cdef Py_ssize_t i, place, arity, count = PyList_GET_SIZE(keys)
+    cdef uint16_t found
+    cdef PyObject* first = PyList_GET_ITEM(values, 0)
+    cdef PyObject** items = (<PyListObject*> keys).ob_item
+    cdef bint same = True
+    for i in range(count):
+        if items[i] != PyList_GET_ITEM(values, i):
+            same = False
+            break
+    if same:
+        found = WHOLE
+        put_byte(out, c"=")
+        put(out, &found, 2)
+        return 1
+    if PyTuple_CheckExact(<object> first):
+        # All values are tuples of one length: they have been written as such.
+        arity = PyTuple_GET_SIZE(<object> first)
+        for place in range(arity):
+            same = True
+            for i in range(count):
+                if items[i] != PyTuple_GET_ITEM(<object> PyList_GET_ITEM(values, i), place):
+                    same = False
+                    break
+            if same:
+                found = place
+                put_byte(out, c"=")
+                put(out, &found, 2)
+                return 1
+    return write_column(out, items, count, 0)
+
+
+cdef extern from "Python.h":
+    ctypedef struct PyListObject:
+        PyObject** ob_item
+
+
+def encode(list values, list timestamps, list keys):
+    """Returns the block, or None if it cannot be written as columns."""
+    cdef Buffer out
+    cdef Py_ssize_t count = PyList_GET_SIZE(values)
+    cdef uint32_t written = count
+    cdef bint done
+    if count == 0 or count > 0xFFFFFFFF:
+        return None
+    if timestamps is not None and PyList_GET_SIZE(timestamps) != count:
+        raise ValueError("a block has as many timestamps as values")
+    if keys is not None and PyList_GET_SIZE(keys) != count:
+        raise ValueError("a block has as many keys as values")
+    out.room = 64 + 16 * count
+    out.size = 0
+    out.data = <char*> PyMem_Malloc(out.room)
+    if out.data == NULL:
+        raise MemoryError()
+    try:
+        put_byte(&out, MARK)
+        put_byte(&out, (HAS_TIMESTAMPS if timestamps is not None else 0) | (HAS_KEYS if keys is not None else 0))
+        put(&out, &written, 4)
+        done = write_column(&out, (<PyListObject*> values).ob_item, count, 0)
+        if done and timestamps is not None:
+            done = write_integers(&out, (<PyListObject*> timestamps).ob_item, count)
+        if done and keys is not None:
+            done = write_keys(&out, keys, values)
+        return PyBytes_FromStringAndSize(out.data, out.size) if done else None
+    finally:
+        PyMem_Free(out.data)
+
+
+# --- reading ---
+
+
+cdef struct Reader:
+    const char* data
+    Py_ssize_t place
+    Py_ssize_t size
+
+
+cdef const char* take(Reader* source, Py_ssize_t size) except NULL:
+    cdef const char* found = source.data + source.place
+    if size < 0 or size > source.size - source.place:
+        raise ValueError("a block of columns is cut off")
+    source.place += size
+    return found
+
+
+cdef uint8_t take_byte(Reader* source) except? 255:
+    return (<const uint8_t*> take(source, 1))[0]
+
+
+cdef uint8_t next_byte(Reader* source) noexcept:
+    """Returns the next byte without taking it; 0 at the end."""
+    return (<const uint8_t*> source.data)[source.place] if source.place < source.size else 0
+
+
+cdef inline uint64_t narrow(const char* data, Py_ssize_t i, uint8_t width) noexcept:
+    cdef uint64_t value = 0
+    memcpy(&value, data + i * width, width)
+    return value
+
+
+cdef uint8_t take_width(Reader* source) except? 255:
+    cdef uint8_t width = take_byte(source)
+    if width != 1 and width != 2 and width != 4 and width != 8:
+        raise ValueError(f"a block of columns has integers of {width} bytes")
+    return width
+
+
+cdef inline void place_item(list column, Py_ssize_t i, object item) noexcept:
+    Py_INCREF(item)
+    PyList_SET_ITEM(column, i, item)
+
+
+cdef list read_integers(Reader* source, Py_ssize_t count):
+    cdef Py_ssize_t i
+    cdef uint64_t low
+    cdef uint8_t width
+    cdef const char* data
+    cdef list column
+    memcpy(&low, take(source, 8), 8)
+    width = take_width(source)
+    data = take(source, count * width)
+    column = PyList_New(count)
+    if width == 1:
+        for i in range(count):
+            place_item(column, i, PyLong_FromLongLong(<int64_t> (low + (<const uint8_t*> data)[i])))
+    elif width == 2:
+        for i in range(count):
+            place_item(column, i, PyLong_FromLongLong(<int64_t> (low + narrow(data, i, 2))))
+    elif width == 4:
+        for i in range(count):
+            place_item(column, i, PyLong_FromLongLong(<int64_t> (low + narrow(data, i, 4))))
+    else:
+        for i in range(count):
+            place_item(column, i, PyLong_FromLongLong(<int64_t> (low + narrow(data, i, 8))))
+    return column
+
+
+cdef list read_same(object item, Py_ssize_t count):
+    cdef Py_ssize_t i
+    cdef list column = PyList_New(count)
+    for i in range(count):
+        place_item(column, i, item)
+    return column
+
+
+cdef list read_floats(Reader* source, Py_ssize_t count):
+    cdef Py_ssize_t i
+    cdef double value
+    cdef const char* data = take(source, 8 * count)
+    cdef list column = PyList_New(count)
+    for i in range(count):
+        memcpy(&value, data + 8 * i, 8)
+        place_item(column, i, PyFloat_FromDouble(value))
+    return column
+
+
+cdef list read_booleans(Reader* source, Py_ssize_t count):
+    cdef Py_ssize_t i
+    cdef const char* data = take(source, count)
+    cdef list column = PyList_New(count)
+    for i in range(count):
+        place_item(column, i, True if data[i] else False)
+    return column
+
+
+cdef list read_strings(Reader* source, Py_ssize_t count, uint8_t kind):
+    cdef Py_ssize_t i, total = 0
+    cdef uint64_t length
+    cdef uint8_t width = take_width(source)
+    cdef const char* lengths = take(source, count * width)
+    cdef const char* data
+    cdef object item
+    cdef list column = []
+    for i in range(count):
+        length = narrow(lengths, i, width)
+        data = take(source, length) if length else lengths
+        if kind == c"s":
+            if length == 0:
+                item = ""
+            else:
+                item = PyUnicode_New(length, 127)
+                memcpy(PyUnicode_DATA(item), data, length)
+        elif kind == c"u":
+            item = PyUnicode_DecodeUTF8(data, length, "surrogatepass")
+        else:
+            item = PyBytes_FromStringAndSize(data, length)
+        column.append(item)
+    return column
+
+
+cdef list read_tuples(Reader* source, Py_ssize_t count, int depth):
+    cdef Py_ssize_t i, place
+    cdef uint16_t arity
+    cdef list columns = [], column
+    cdef tuple made
+    cdef bint atoms = True
+    memcpy(&arity, take(source, 2), 2)
+    if depth >= DEEPEST:
+        raise ValueError("a block of columns has tuples in tuples in tuples")
+    for place in range(arity):
+        atoms = atoms and next_byte(source) != c"t"
+        columns.append(read_column(source, count, depth + 1))
+    if arity == 0:
+        return read_same((), count)
+    column = PyList_New(count)
+    for i in range(count):
+        made = PyTuple_New(arity)
+        place_item(column, i, made)
+        for place in range(arity):
+            item = <object> PyList_GET_ITEM(<list> PyList_GET_ITEM(columns, place), i)
+            Py_INCREF(item)
+            PyTuple_SET_ITEM(made, place, item)
+        if atoms:
+            # Numbers and strings are in no cycle: the collector finds that out by itself, later.
+            PyObject_GC_UnTrack(<void*> made)
+    return column
+
+
+cdef list read_column(Reader* source, Py_ssize_t count, int depth):
+    cdef uint8_t kind = take_byte(source)
+    cdef int64_t value
+    if kind == c"i":
+        return read_integers(source, count)
+    if kind == c"c":
+        memcpy(&value, take(source, 8), 8)
+        return read_same(PyLong_FromLongLong(value), count)
+    if kind == c"s" or kind == c"u" or kind == c"y":
+        return read_strings(source, count, kind)
+    if kind == c"t":
+        return read_tuples(source, count, depth)
+    if kind == c"d":
+        return read_floats(source, count)
+    if kind == c"b":
+        return read_booleans(source, count)
+    if kind == c"N":
+        return read_same(None, count)
+    raise ValueError(f"a block has a column of an unknown kind, {kind}")
+
+
+cdef list read_keys(Reader* source, list values):
+    cdef Py_ssize_t i, count = PyList_GET_SIZE(values)
+    cdef uint16_t place
+    cdef list column
+    if next_byte(source) != c"=":
+        return read_column(source, count, 0)
+    take_byte(source)
+    memcpy(&place, take(source, 2), 2)
+    if place == WHOLE:
+        return list(values)
+    column = PyList_New(count)
+    for i in range(count):
+        value = <object> PyList_GET_ITEM(values, i)
+        if not PyTuple_CheckExact(value) or place >= PyTuple_GET_SIZE(value):
+            raise ValueError(f"a block of columns has keys at position {place} of its values, which have none there")
+        place_item(column, i, <object> PyTuple_GET_ITEM(value, place))
+    return column
+
+
+def decode(data):
+    """Returns the values, the timestamps, the keys, and how many bytes they took."""
+    cdef const unsigned char[::1] view = data
+    cdef Reader source
+    cdef uint32_t count
+    cdef uint8_t flags
+    cdef list values, timestamps = None, keys = None
+    source.data = <const char*> &view[0]
+    source.place = 1
+    source.size = view.shape[0]
+    flags = take_byte(&source)
+    memcpy(&count, take(&source, 4), 4)
+    values = read_column(&source, count, 0)
+    if flags & HAS_TIMESTAMPS:
+        timestamps = read_column(&source, count, 0)
+    if flags & HAS_KEYS:
+        keys = read_keys(&source, values)
+    return values, timestamps, keys, source.place

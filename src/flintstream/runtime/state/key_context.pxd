@@ -1,0 +1,2 @@
+cdef class KeyContext:
+    cdef public object current_key

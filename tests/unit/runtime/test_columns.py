@@ -1,0 +1,211 @@
+"""Columns: what the compiled module writes, it and plain Python read; the rest is left to pickle."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import subprocess
+import sys
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flintstream.runtime import columns
+from flintstream.runtime.batch import Batch
+from flintstream.runtime.block import EndOfInput, Watermark, decode_block, encode_block, weight
+
+compiled = pytest.mark.skipif(columns.decode is columns.decode_in_python, reason="not compiled")
+READERS = [columns.decode, columns.decode_in_python]
+
+_SIXTY_FOUR = st.integers(-(2**63), 2**63 - 1)
+_ATOMS = [
+    _SIXTY_FOUR,
+    st.integers(-3, 300),
+    st.just(7),
+    st.booleans(),
+    st.none(),
+    st.floats(),
+    st.text(),
+    st.text(st.characters(max_codepoint=127)),
+    st.binary(),
+    st.text(st.characters(categories=["Cs"])),
+]
+_SHAPES = st.recursive(
+    st.sampled_from(_ATOMS),
+    lambda shape: st.lists(shape, max_size=3).map(lambda parts: st.tuples(*parts)),
+    max_leaves=6,
+)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are equal and of the same classes, NaN and the zeros too."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float):
+        return (math.isnan(one) and math.isnan(other)) or (
+            one == other and math.copysign(1, one) == math.copysign(1, other)
+        )
+    return bool(one == other)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> Batch:
+    values = draw(st.lists(draw(_SHAPES), min_size=1, max_size=40))
+    count = len(values)
+    timestamps = draw(st.none() | st.lists(_SIXTY_FOUR, min_size=count, max_size=count))
+    keys = draw(
+        st.none()
+        | st.just(values)
+        | st.lists(draw(_SHAPES), min_size=count, max_size=count)
+        | st.just([value[0] if isinstance(value, tuple) and value else value for value in values])
+    )
+    return Batch(values, timestamps, keys)
+
+
+@compiled
+@given(batches())
+def test_every_column_comes_back(batch: Batch) -> None:
+    data = columns.encode(batch.values, batch.timestamps, batch.keys)
+    assert data is not None
+    assert data[0] == columns.MARK
+    assert columns.count(data) == len(batch.values)
+    for read in READERS:
+        values, timestamps, keys, end = read(memoryview(b"." + data + b"rest")[1:])
+        assert end == len(data)
+        assert all(map(same, values, batch.values))
+        assert timestamps == batch.timestamps
+        assert (keys is None) == (batch.keys is None)
+        assert batch.keys is None or all(map(same, keys, batch.keys))
+
+
+class Pair(NamedTuple):
+    one: int
+    other: int
+
+
+class Kind(IntEnum):
+    ONE = 1
+
+
+class Text(str):
+    pass
+
+
+@compiled
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, 2, True],
+        [1, 2, 2.0],
+        [1, 2, None],
+        [1, 2, 2**63],
+        [1, 2, -(2**63) - 1],
+        [1, 2, Kind.ONE],
+        ["a", "b", Text("c")],
+        [(1, 2), (3, 4), Pair(5, 6)],
+        [(1, 2), (3, 4), (5,)],
+        [(1, 2), (3, 4), (5, "6")],
+        [(1, 2), (3, 4), [5, 6]],
+        [1.5, 2.5, 3],
+        [b"a", b"b", bytearray(b"c")],
+        [(1, [2])] * 3,
+        [decimal.Decimal(1)] * 3,
+        [datetime.datetime(2026, 1, 1)] * 3,
+        [True, False, 1],
+        [None, None, 0],
+    ],
+    ids=repr,
+)
+def test_a_single_record_of_another_class_makes_the_block_a_pickle(values: list[Any]) -> None:
+    for position in range(len(values)):
+        rotated = values[position:] + values[:position]
+        assert columns.encode(rotated, None, None) is None
+        assert columns.encode([1] * len(rotated), None, rotated) is None
+        found = decode_block(encode_block(Batch(rotated * 3, None, None)))[0].values
+        assert found == rotated * 3
+        assert [*map(type, found)] == [*map(type, rotated)] * 3
+
+
+@compiled
+def test_tuples_in_tuples_too_deep_for_columns_are_pickled() -> None:
+    deep: Any = 1
+    for _ in range(40):
+        deep = (deep,)
+    assert columns.encode([deep] * 5, None, None) is None
+    assert decode_block(encode_block(Batch([deep] * 5)))[0].values == [deep] * 5
+
+
+@compiled
+@given(batches(), st.data())
+def test_a_block_that_is_cut_off_or_altered_raises_or_gives_something_else(batch: Batch, data: st.DataObject) -> None:
+    block = columns.encode(batch.values, batch.timestamps, batch.keys)
+    assert block is not None
+    length = data.draw(st.integers(6, len(block) - 1))
+    for read in READERS:
+        with pytest.raises(ValueError, match="cut off|column"):
+            read(block[:length])
+    place, byte = data.draw(st.integers(6, len(block) - 1)), data.draw(st.integers(0, 255))
+    altered = block[:place] + bytes([byte]) + block[place + 1 :]
+    for read in READERS:
+        try:
+            read(altered)
+        except (ValueError, OverflowError, MemoryError, IndexError, TypeError):
+            pass
+
+
+@compiled
+def test_columns_of_numbers_take_few_bytes_and_count_for_more() -> None:
+    block = encode_block(
+        Batch([(number % 1000, 1) for number in range(10_000)], None, [n % 1000 for n in range(10_000)])
+    )
+    assert len(block) < 40_100
+    assert weight(block) == 80_000
+    assert weight(encode_block(Batch(["x" * 100] * 1000))) > 100_000
+    assert weight(encode_block(Batch([[1]]))) == len(encode_block(Batch([[1]])))
+
+
+@compiled
+def test_columns_with_controls() -> None:
+    controls = [(2, Watermark(5)), (8, EndOfInput())]
+    batch, placed = decode_block(memoryview(encode_block(Batch(list(range(8))), list(controls))))
+    assert (batch.values, placed) == (list(range(8)), controls)
+    assert decode_block(encode_block(Batch(list(range(8))), []))[1] is None
+
+
+@compiled
+def test_lists_of_other_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="as many timestamps"):
+        columns.encode([1, 2], [1], None)
+    with pytest.raises(ValueError, match="as many keys"):
+        columns.encode([1, 2], None, [1])
+
+
+def test_without_compiled_modules_blocks_are_pickled_and_columns_are_read() -> None:
+    block = encode_block(Batch([(1, "ä"), (2, "b"), (3, "c"), (4, "d")], [1, 2, 3, 4], [1, 2, 3, 4]))
+    program = (
+        "import sys\n"
+        "from flintstream.runtime import block, columns, loops\n"
+        "from flintstream.runtime.batch import Batch\n"
+        "from flintstream.runtime.state import views\n"
+        "assert all(module.__file__.endswith('.py') for module in (columns, loops, views))\n"
+        "assert columns.decode is columns.decode_in_python\n"
+        "batch, _ = block.decode_block(bytes.fromhex(sys.argv[1]))\n"
+        "print(batch)\n"
+        "print(block.encode_block(batch)[0])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, block.hex()],
+        env={"FLINT_PURE_PYTHON": "1", "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stderr == ""
+    shown = Batch([(1, "ä"), (2, "b"), (3, "c"), (4, "d")], [1, 2, 3, 4], [1, 2, 3, 4])
+    assert done.stdout == f"{shown}\n128\n"
