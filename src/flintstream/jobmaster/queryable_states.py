@@ -10,7 +10,7 @@ import base64
 import json
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,8 @@ Query = tuple[str, Any]
 class _Location:
     """Where a queryable state is."""
 
-    vertex_id: int
+    slots: tuple[int, ...]
+    """By subtask."""
     operator_id: str
     operator: str
     parallelism: int
@@ -112,7 +113,7 @@ class QueryableStates:
         partitioners = (edge.partitioner for edge in job.in_edges(vertex.id))
         types = (each.key_type for each in partitioners if isinstance(each, KeyGroupPartitioner))
         return _Location(
-            vertex.id,
+            tuple(self._graph.slot(vertex.id, subtask) for subtask in range(vertex.parallelism)),
             message.operator_id,
             message.operator,
             vertex.parallelism,
@@ -127,30 +128,40 @@ class QueryableStates:
 
         Raises a FlinkJobNotFoundException if the job has ended.
         """
+        refused = self._refused()
+        if refused is not None:
+            return [refused] * len(queries)
         found = [self._routed(name, key, form) for name, key in queries]
         by_slot: dict[int, list[int]] = {}
         for index, routed in enumerate(found):
             if not isinstance(routed, StateAnswer):
                 by_slot.setdefault(routed[0], []).append(index)
-        sent = {slot: self._send(slot, [found[index][1] for index in indices]) for slot, indices in by_slot.items()}
-        wait([future for future in sent.values() if future is not None], min(seconds, LONGEST_SECONDS))
+        waiting = _Waiting(len(by_slot))
+        sent = {
+            slot: self._send(slot, [found[index][1] for index in indices], waiting) for slot, indices in by_slot.items()
+        }
+        waiting.wait(min(seconds, LONGEST_SECONDS))
         answers = [each if isinstance(each, StateAnswer) else _UNANSWERED for each in found]
         for slot, indices in by_slot.items():
             for index, answer in zip(indices, _result(sent[slot], len(indices), seconds)):
                 answers[index] = answer
         return answers
 
-    def _routed(self, name: str, key: Any, form: str) -> Any:
-        """Returns the slot of a key with the query for it, or an answer if it is known already."""
+    def _refused(self) -> StateAnswer | None:
+        """Returns the answer to all queries if there can be no other one now."""
         if not self._enabled:
             return StateAnswer(
                 UNKNOWN_STATE, value=f"state cannot be queried: {ENABLE} is not set for job {self.job_id}"
             )
         status = self._status()
+        if status is JobStatus.RUNNING:
+            return None
         if status.is_globally_terminal_state():
             raise FlinkJobNotFoundException(f"job {self.job_id} is {status.name}: it has no state any more")
-        if status is not JobStatus.RUNNING:
-            return StateAnswer(NOT_AVAILABLE, value=f"job {self.job_id} is {status.name}: try again")
+        return StateAnswer(NOT_AVAILABLE, value=f"job {self.job_id} is {status.name}: try again")
+
+    def _routed(self, name: str, key: Any, form: str) -> Any:
+        """Returns the slot of a key with the query for it, or an answer if it is known already."""
         location = self._known.get(name)
         if location is None:
             known = ", ".join(sorted(map(repr, list(self._known)))) or "none"
@@ -161,23 +172,27 @@ class QueryableStates:
             key, subtask = _route(key, location)
         except Exception as error:
             return StateAnswer(FAILED, value=f"{key!r} is no key of queryable state {name!r}: {error}")
-        slot = self._graph.slot(location.vertex_id, subtask)
-        return slot, StateQuery(location.operator_id, subtask, name, key, form)
+        return location.slots[subtask], StateQuery(location.operator_id, subtask, name, key, form)
 
-    def _send(self, slot: int, queries: list[StateQuery]) -> Future[list[StateAnswer]] | None:
+    def _send(self, slot: int, queries: list[StateQuery], waiting: _Waiting) -> Future[list[StateAnswer]] | None:
         """Sends queries to a slot; None if there are too many, or no slots any more."""
         slots = self._slots()
         with self._lock:
-            if slots is None or self._in_flight + len(queries) > MOST_IN_FLIGHT:
-                return None
-            self._in_flight += len(queries)
-        future = slots.send(slot, QueryStates(tuple(queries)))
-        future.add_done_callback(lambda _: self._done(len(queries)))
-        return future
+            refused = slots is None or self._in_flight + len(queries) > MOST_IN_FLIGHT
+            if not refused:
+                self._in_flight += len(queries)
+        if refused or slots is None:
+            waiting.arrived()
+            return None
 
-    def _done(self, count: int) -> None:
-        with self._lock:
-            self._in_flight -= count
+        def done(_: Future[list[StateAnswer]]) -> None:
+            with self._lock:
+                self._in_flight -= len(queries)
+            waiting.arrived()
+
+        future = slots.send(slot, QueryStates(tuple(queries)))
+        future.add_done_callback(done)
+        return future
 
     # --- as JSON, for other processes ---
 
@@ -200,6 +215,28 @@ class QueryableStates:
         except FlinkJobNotFoundException as error:
             return [{"status": GONE, "value": str(error)} for _ in read]
         return [_as_json(answer) for answer in answers]
+
+
+class _Waiting:
+    """Waits for the replies of some slots: once, where `concurrent.futures.wait` wakes and allocates for each."""
+
+    def __init__(self, replies: int) -> None:
+        self._left = replies
+        self._lock = threading.Lock()
+        self._all = threading.Lock()
+        if replies:
+            self._all.acquire()
+
+    def arrived(self) -> None:
+        """A slot has replied, or will not."""
+        with self._lock:
+            self._left -= 1
+            if not self._left:
+                self._all.release()
+
+    def wait(self, seconds: float) -> None:
+        """Waits until all have replied, for at most some seconds."""
+        self._all.acquire(timeout=max(0.0, seconds))
 
 
 _UNANSWERED = StateAnswer(NOT_AVAILABLE, value="the slot has not answered: try again")

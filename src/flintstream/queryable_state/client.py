@@ -7,12 +7,9 @@ which the answer to a request is slow.
 
 from __future__ import annotations
 
-import base64
 import heapq
-import http.client
 import itertools
 import json
-import socket
 import ssl
 import threading
 import time
@@ -22,7 +19,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
-from urllib.parse import quote
 
 from flintstream.common.completable_future import CompletableFuture
 from flintstream.common.job_id import JobID
@@ -30,7 +26,6 @@ from flintstream.common.queryable_state import (
     MOST_QUERIES,
     NOT_AVAILABLE,
     OK,
-    FlinkJobNotFoundException,
     QueryableStateError,
     StateAnswer,
     StateNotAvailableException,
@@ -38,6 +33,7 @@ from flintstream.common.queryable_state import (
     key_to_json,
 )
 from flintstream.common.typeinfo import TypeInformation
+from flintstream.queryable_state.connection import CONNECT_SECONDS, Connection
 from flintstream.runtime.state.backend import kind_of_descriptor
 from flintstream.runtime.state.read_only import state_of
 
@@ -47,16 +43,14 @@ LONGEST_KEY = 16 * 1024
 _LONGEST_REQUEST = 32 * 1024
 _NUMBER, _OVERHEAD = 24, 8
 """About the characters of a number, and those around a query, as JSON."""
-_SLOT_SECONDS = 1.0
-"""How long one request waits for slots; what takes longer is asked for again."""
-_CONNECT_SECONDS = 10.0
-"""How long a connection may take, unless the queries that need it have less time."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _FEW, _MANY = 2, 8
-_FEW_SECONDS, _MANY_SECONDS = 0.004, 0.02
-"""How long to wait for more queries before a request is made, by how many the last one had: a request costs as much as many
-queries.
+_FEW_SECONDS, _MANY_SECONDS, _BUSY_SECONDS = 0.004, 0.02, 0.04
+"""How long to wait for more queries before a request is made: a request costs as much as many queries. The last one is for
+slots that are busy.
 """
+_GATHER_FACTOR = 3
+"""Where many queries come, and their slots answer slowly, how many times as long as the last answer took to wait."""
 _SLOW_SECONDS = 0.05
 """After this time without an answer, the next request goes over another connection."""
 
@@ -117,7 +111,8 @@ class QueryableStateClient:
         self._timeout = timeout
         self._most_threads = connections
         self._numbers = itertools.count()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._new: deque[_Query] = deque()
         self._later: list[_Query] = []
         """Queries to repeat, as a heap."""
@@ -159,7 +154,7 @@ class QueryableStateClient:
         query = _Query(
             now, next(self._numbers), str(job_id), queryable_state_name, sent, size, kind, now + self._timeout, Future()
         )
-        with self._changed:
+        with self._lock:
             if self._closed:
                 raise RuntimeError("the QueryableStateClient is shut down")
             self._new.append(query)
@@ -191,7 +186,7 @@ class QueryableStateClient:
 
     def shutdown_and_wait(self) -> None:
         """Shuts the client down, and waits until all connections are closed."""
-        self.shutdown_and_handle().result(self._timeout + _CONNECT_SECONDS)
+        self.shutdown_and_handle().result(self._timeout + CONNECT_SECONDS)
 
     def __enter__(self) -> QueryableStateClient:
         return self
@@ -213,24 +208,25 @@ class QueryableStateClient:
 
     def _run(self) -> None:
         """The first thread: takes queries until the client is shut down."""
-        connection = _Connection(self._host, self._port, self._token, self._tls)
-        last = 0
+        connection = Connection(self._host, self._port, self._token, self._tls)
+        last, took = 0, 0.0
         try:
             while True:
                 self._wait()
                 if last >= _FEW:
-                    time.sleep(_MANY_SECONDS if last >= _MANY else _FEW_SECONDS)
+                    time.sleep(_gathering_seconds(last, took))
                 batch = self._take()
                 if not batch and self._closed:
                     return
-                last = len(batch)
+                last, began = len(batch), time.monotonic()
                 self._ask(connection, batch)
+                took = time.monotonic() - began
         finally:
             connection.close()
 
     def _run_further(self) -> None:
         """Another thread: takes the queries that wait behind a slow request."""
-        connection = _Connection(self._host, self._port, self._token, self._tls)
+        connection = Connection(self._host, self._port, self._token, self._tls)
         try:
             while batch := self._take():
                 self._ask(connection, batch)
@@ -268,7 +264,7 @@ class QueryableStateClient:
                 self._sent = time.monotonic()
         return batch
 
-    def _ask(self, connection: _Connection, batch: list[_Query]) -> None:
+    def _ask(self, connection: Connection, batch: list[_Query]) -> None:
         now = time.monotonic()
         # A query that was cancelled, or that has waited for a connection for too long, is not sent.
         late = [query for query in batch if query.deadline <= now]
@@ -321,6 +317,13 @@ class QueryableStateClient:
             )
 
 
+def _gathering_seconds(last: int, took: float) -> float:
+    """Returns how long to wait for more queries, by how many the last request had, and how long its answer took."""
+    if last < _MANY:
+        return _FEW_SECONDS
+    return min(_BUSY_SECONDS, max(_MANY_SECONDS, _GATHER_FACTOR * took))
+
+
 def _is_short(key: Any) -> bool:
     return type(key) is int and -(1 << 63) < key < 1 << 63
 
@@ -335,95 +338,3 @@ def _cancelled(query: _Query) -> bool:
 def _fail(query: _Query, error: BaseException) -> None:
     if query.future.set_running_or_notify_cancel():
         query.future.set_exception(error)
-
-
-class _Connection:
-    """A connection to a server, which is opened when it is needed."""
-
-    def __init__(self, host: str, port: int, token: str | None, tls: ssl.SSLContext | None) -> None:
-        self._host, self._port, self._tls = host, port, tls
-        self._headers = {"Content-Type": "application/json"}
-        if token is not None:
-            self._headers["Authorization"] = f"Bearer {token}"
-        self._open: http.client.HTTPConnection | None = None
-
-    def close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
-
-    def ask(self, job_id: str, queries: list[tuple[str, Any]], seconds: float) -> list[StateAnswer]:
-        """Returns the answers to queries; waits for at most about `seconds` for a connection, and as long for answers."""
-        path = f"/jobs/{quote(job_id, safe='')}/state"
-        body = json.dumps({"seconds": min(_SLOT_SECONDS, seconds), "queries": queries}).encode()
-        reused = self._open is not None
-        try:
-            status, text = self._post(path, body, seconds)
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            if isinstance(error, TimeoutError):
-                raise self._silent() from error
-            if not reused:
-                raise self._unreachable(error) from error
-            # The server has closed a connection that was idle.
-            try:
-                status, text = self._post(path, body, seconds)
-            except (OSError, http.client.HTTPException) as again:
-                self.close()
-                if isinstance(again, TimeoutError):
-                    raise self._silent() from again
-                raise self._unreachable(again) from again
-        return self._read(status, text, len(queries))
-
-    @property
-    def _place(self) -> str:
-        return f"{self._host}:{self._port}"
-
-    def _silent(self) -> StateNotAvailableException:
-        return StateNotAvailableException(f"{self._place} has not answered")
-
-    def _unreachable(self, error: BaseException) -> QueryableStateError:
-        return QueryableStateError(f"nobody answers queries of state at {self._place}: {error or type(error).__name__}")
-
-    def _post(self, path: str, body: bytes, seconds: float) -> tuple[int, bytes]:
-        connection = self._open
-        if connection is None:
-            patience = min(seconds, _CONNECT_SECONDS)
-            if self._tls is None:
-                connection = http.client.HTTPConnection(self._host, self._port, timeout=patience)
-            else:
-                connection = http.client.HTTPSConnection(self._host, self._port, timeout=patience, context=self._tls)
-            connection.connect()
-            connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._open = connection
-        connection.sock.settimeout(max(seconds, 2 * _SLOT_SECONDS))
-        connection.request("POST", path, body, self._headers)
-        answer = connection.getresponse()
-        text = answer.read()
-        if answer.will_close:
-            self.close()
-        return answer.status, text
-
-    def _read(self, status: int, text: bytes, count: int) -> list[StateAnswer]:
-        try:
-            content = json.loads(text)
-            if status == 200:
-                answers = [_answer(each) for each in content["answers"]]
-                if len(answers) != count:
-                    raise ValueError(f"{len(answers)} answers")
-                return answers
-            told = "; ".join(map(str, content["errors"]))
-        except (ValueError, TypeError, KeyError) as error:
-            raise QueryableStateError(
-                f"{self._place} answers no queries of state: status {status}, {text[:200]!r}"
-            ) from error
-        if status == 503:
-            raise StateNotAvailableException(told)
-        if status == 404:
-            raise FlinkJobNotFoundException(told)
-        raise QueryableStateError(f"{self._place} has refused a query of state: {told}")
-
-
-def _answer(content: dict[str, Any]) -> StateAnswer:
-    status, value = content["status"], content["value"]
-    return StateAnswer(status, content["kind"], base64.b64decode(value) if status == OK else value)

@@ -5,16 +5,22 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Protocol
 
 _Message = tuple[Any, Callable[[BaseException], None]]
+
+
+class Sender(Protocol):
+    """What sends a message, such as a connection."""
+
+    def send(self, message: Any, /) -> None:
+        """Sends a message; may block."""
 
 
 class Outbox:
     """The messages for one connection, in order. Shutting the connection down also ends a hanging send."""
 
-    def __init__(self, connection: Connection, name: str) -> None:
+    def __init__(self, connection: Sender, name: str) -> None:
         self._connection = connection
         self._waiting: queue.SimpleQueue[_Message | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, name=name, daemon=True).start()

@@ -116,6 +116,67 @@ def test_a_slot_that_does_not_read_for_long_is_asked_all_the_same(monkeypatch):
             connection.close()
 
 
+def test_small_and_large_requests_of_many_threads_keep_apart(slots, connections):
+    """Some are sent by the thread that asks, others by that of the outbox."""
+    futures = []
+    lock = threading.Lock()
+
+    def ask():
+        for n in range(50):
+            size = 100_000 if n % 10 == 9 else 1
+            queries = tuple(StateQuery("op", 0, "counts", "x" * size, "pickled") for _ in range(n % 3 + 1))
+            future = connections.send(n % 2, QueryStates(queries))
+            with lock:
+                futures.append((len(queries), future))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+
+    def answered():
+        slots[0].answer()
+        slots[1].answer()
+        return len(futures) == 200 and all(future.done() for _, future in futures)
+
+    wait_until(answered, what="all answers")
+    for thread in threads:
+        thread.join(ENOUGH_SECONDS)
+    assert all(len(future.result()) == count for count, future in futures)
+
+
+def test_a_slot_that_ends_with_requests_on_their_way(slots, connections):
+    """One was sent at once, one waits in the outbox, and one would block there until the slot reads."""
+    lost = [connections.send(0, message) for message in (QUERY, QUERY, LARGE, QUERY)]
+    other = connections.send(1, QUERY)
+    slots[0].listener.close()
+    slots[0].connections.pop().close()
+    for future in lost:
+        with pytest.raises(SlotError, match="slot 0"):
+            future.result(ENOUGH_SECONDS)
+    wait_until(lambda: slots[1].answer() or other.done(), what="the answer of the other slot")
+    assert len(other.result()) == 1
+
+
+def test_a_slot_that_ends_within_a_reply(slots, connections):
+    lost = connections.send(0, QUERY)
+    taken = slots[0].connections.pop()
+    os.write(taken.fileno(), b"\0\0\1\0half of a reply")
+    slots[0].listener.close()
+    taken.close()
+    with pytest.raises(SlotError, match="slot 0 has ended"):
+        lost.result(ENOUGH_SECONDS)
+    assert isinstance(connections.send(0, QUERY).exception(ENOUGH_SECONDS), SlotError)
+
+
+def test_a_key_that_cannot_be_sent_fails_alone(slots, connections):
+    bad = QueryStates((StateQuery("op", 0, "counts", threading.Lock(), "pickled"),))
+    with pytest.raises(SlotError, match="cannot be reached: cannot pickle"):
+        connections.send(0, bad).result(ENOUGH_SECONDS)
+    good = connections.send(0, QUERY)
+    wait_until(lambda: slots[0].answer() or good.done(), what="the answer")
+    assert good.exception() is None
+
+
 def test_where_a_slot_cannot_be_reached_no_connection_is_left_to_the_others(slots):
     nobody = slots[0].listener.address + "-nobody"
     access = SlotAccess((slots[0].listener.address, nobody), Credentials(b"key"), ENOUGH_SECONDS)

@@ -49,6 +49,7 @@ from flintstream.queryable_state import (
 )
 from flintstream.runtime.slot import queries as slot_queries
 from flintstream.runtime.slot.messages import QueryStates
+from flintstream.spark.slots import SlotError
 from flintstream.testing import LocalJob
 
 JOB = "0" * 32
@@ -349,7 +350,172 @@ def test_too_many_queries_in_flight_are_told_to_try_again(client, job, monkeypat
     assert (answer.status, "too many queries" in answer.value) == ("not-available", True)
 
 
+@pytest.fixture
+def together(job, monkeypatch):
+    """Lets the first request wait, so that the queries behind it share the next one; yields the event that ends that, and
+    the queries of each request.
+    """
+    asked: list[list] = []
+    begun, go = threading.Event(), threading.Event()
+    answers = job.queries.states.answers
+
+    def hold_the_first(queries, *arguments):
+        asked.append(queries)
+        if len(asked) == 1:
+            begun.set()
+            assert go.wait(ENOUGH_SECONDS)
+        return answers(queries, *arguments)
+
+    monkeypatch.setattr(job.queries.states, "answers", hold_the_first)
+    yield begun, go, asked
+    go.set()
+
+
+def in_one_request(client, together, *queries):
+    """Returns the futures of queries that travel together."""
+    begun, go, _ = together
+    first = client.get_kv_state(JOB, "last", "cake")
+    assert begun.wait(ENOUGH_SECONDS)
+    futures = [client.get_kv_state(JOB, *query) for query in queries]
+    go.set()
+    assert first.result(ENOUGH_SECONDS).value() == ("cake", 2)
+    return futures
+
+
+def test_queries_of_one_request_fail_each_for_itself(listener, together):
+    # One connection: the queries do not overtake the first request.
+    with QueryableStateClient(listener.host, listener.port, timeout=ENOUGH_SECONDS, connections=1) as client:
+        queries = [("last", "tea"), ("nix", "tea"), ("last", "nix"), ("last", ("no", "such")), ("all", "tea")]
+        of_wrong_kind = ("last", "tea", None, DESCRIPTORS["all"])
+        good, no_name, no_key, no_pair, a_list, wrong = in_one_request(client, together, *queries, of_wrong_kind)
+        assert good.result(ENOUGH_SECONDS).value() == ("tea", 5)
+        assert list(a_list.result(ENOUGH_SECONDS)) == [("tea", 1), ("tea", 5)]
+        for failed, error in [
+            (no_name, UnknownKvStateLocation),
+            (no_key, UnknownKeyOrNamespaceException),
+            (no_pair, UnknownKeyOrNamespaceException),
+            (wrong, QueryableStateError),
+        ]:
+            assert type(failed.exception(ENOUGH_SECONDS)) is error
+    assert [len(queries) for queries in together[2]] == [1, 6]
+
+
+@pytest.mark.parametrize("lost", ["silent", "dead"])
+def test_only_queries_of_a_slot_that_is_lost_with_them_are_asked_again(listener, job, together, monkeypatch, lost):
+    keys = [("tea", "cake")[n % 2] for n in range(10)]
+    slots: list[tuple[int, list]] = []
+    send = job.queries.send
+
+    def lose(slot, message):
+        slots.append((slot, [query.key for query in message.queries]))
+        if len(slots) == 2:
+            future = Future()
+            if lost == "dead":
+                future.set_exception(SlotError(f"slot {slot} has ended"))
+            return future
+        return send(slot, message)
+
+    monkeypatch.setattr(job.queries, "send", lose)
+    with QueryableStateClient(listener.host, listener.port, timeout=ENOUGH_SECONDS, connections=1) as client:
+        futures = in_one_request(client, together, *(("largest", key) for key in keys), ("mean", 0), ("mean", 1))
+        assert [future.result(ENOUGH_SECONDS).get() for future in futures[:10]] == [("tea", 5), ("cake", 2)] * 5
+        assert [future.result(ENOUGH_SECONDS).get() for future in futures[10:]] == [3.0, 1.0]
+    lost_slot, lost_keys = slots[1]
+    again = [(slot, keys) for slot, keys in slots[2:] if slot == lost_slot]
+    assert sorted(str(key) for _, keys in again for key in keys) == sorted(map(str, lost_keys))
+    # All others are answered by the request that lost these.
+    assert sum(len(keys) for _, keys in slots[1:]) == 12 + len(lost_keys)
+
+
+def test_queries_of_one_request_are_given_up_together(listener, job, together, monkeypatch):
+    client = QueryableStateClient(listener.host, listener.port, timeout=1.5, connections=1)
+    with client:
+        send, silent = job.queries.send, set()
+        monkeypatch.setattr(job.queries, "send", lambda *sent: Future() if sent[0] in silent else send(*sent))
+        futures = in_one_request(client, together, ("last", "tea"))
+        assert futures[0].result(ENOUGH_SECONDS)
+        silent.update((0, 1))
+        futures = [client.get_kv_state(JOB, "last", "tea"), client.get_kv_state(JOB, "nix", "tea")]
+        assert type(futures[1].exception(ENOUGH_SECONDS)) is UnknownKvStateLocation
+        with pytest.raises(StateNotAvailableException, match=r"within 1.5 s: the slot has not answered within"):
+            futures[0].result(ENOUGH_SECONDS)
+
+
 # --- HTTP ---
+
+
+def repeated(listener, heads_and_bodies):
+    """Sends requests on one connection; returns the statuses."""
+    found = []
+    with socket.create_connection((listener.host, listener.port), timeout=ENOUGH_SECONDS) as connection:
+        for head, body in heads_and_bodies:
+            connection.sendall(head + body)
+            response = http.client.HTTPResponse(connection, method="POST")
+            response.begin()
+            found.append((response.status, json.loads(response.read())))
+    return found
+
+
+def head(length, *headers, job_id=JOB):
+    lines = [f"POST /jobs/{job_id}/state HTTP/1.1", "Host: x", *headers, f"Content-Length: {length}", "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def body_of(*keys):
+    return json.dumps({"queries": [["last", key] for key in keys]}).encode()
+
+
+def test_a_head_that_is_repeated(listener):
+    bodies = [body_of("tea"), body_of("tea", "cake"), body_of("tea"), b"{"]
+    found = repeated(listener, [(head(len(body)), body) for body in bodies])
+    assert [status for status, _ in found] == [200, 200, 200, 400]
+    assert [len(content["answers"]) for _, content in found[:3]] == [1, 2, 1]
+
+
+def test_a_head_that_differs_is_checked_again(job):
+    listener = StateListener(
+        QueryableStateSettings(True, ports=(0,), token="a secret of this test"), job.queries.states
+    )
+    body = body_of("tea")
+    good, bad = "Authorization: Bearer a secret of this test", "Authorization: Bearer a secret of this tesu"
+    try:
+        for last, status in [
+            (head(len(body), good), 200),
+            (head(len(body), bad), 401),
+            (head(len(body)), 401),
+            (head(len(body), good, "Origin: http://evil.example"), 403),
+            (head(len(body), good, job_id="f" * 32), 404),
+        ]:
+            found = repeated(listener, [(head(len(body), good), body)] * 2 + [(last, body)])
+            assert [each for each, _ in found] == [200, 200, status]
+        # What was refused is refused again, if the connection is still open.
+        assert [each for each, _ in repeated(listener, [(head(len(body), bad), body)])] == [401]
+    finally:
+        listener.close()
+
+
+def test_a_head_with_two_lengths_is_not_remembered(listener):
+    body = body_of("tea")
+    twice = head(len(body), f"Content-Length: {len(body)}")
+    assert [status for status, _ in repeated(listener, [(twice, body)] * 3)] == [200] * 3
+    other = head(5, f"Content-Length: {len(body)}")
+    assert [status for status, _ in repeated(listener, [(twice, body), (other, body)])] == [200, 200]
+
+
+def test_a_head_in_pieces(listener):
+    body = body_of("tea")
+    with socket.create_connection((listener.host, listener.port), timeout=ENOUGH_SECONDS) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for pieces in (1, 7, 1):
+            sent = head(len(body)) + body
+            size = -(-len(sent) // pieces)
+            for start in range(0, len(sent), size):
+                connection.sendall(sent[start : start + size])
+                time.sleep(0.005)
+            response = http.client.HTTPResponse(connection, method="POST")
+            response.begin()
+            assert response.status == 200
+            assert len(json.loads(response.read())["answers"]) == 1
 
 
 def request(listener, method, path, body=None, headers=None):

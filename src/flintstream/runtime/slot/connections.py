@@ -107,6 +107,15 @@ def hang_up(connection: Connection) -> None:
         pass  # Hung up already.
 
 
+def shut_down(connection: Connection) -> None:
+    """Ends a connection without closing it: the peer and all threads that wait on it notice at once."""
+    try:
+        with _socket_of(connection) as duplicate:
+            duplicate.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # It has ended already.
+
+
 def keep_alive(peer: socket.socket) -> None:
     """Enables keep-alive: a socket notices within 70 s that the peer's machine is down.
 
