@@ -8,7 +8,7 @@ PY := $(VENV)/bin/python
 FIND_PYTHON = for p in $(PYTHON) python3.11 python3.12 python3.10 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1 && { echo $$p; break; }; done
 
-.PHONY: help demo test test-unit faults soak bench docs screenshot lint format clean venv
+.PHONY: help demo test wheel test-unit faults soak bench docs screenshot lint format clean venv
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,9 @@ IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
 test: $(STAMP) ## all tests
 	$(PY) -m pytest -q $(IN_TWO) $(ARGS)
+
+wheel: $(STAMP) ## a wheel in dist/, compiled for this platform and Python
+	$(VENV)/bin/pip wheel -q --disable-pip-version-check --no-deps -w dist .
 
 test-unit: $(STAMP) ## the tests that need no Spark
 	$(PY) -m pytest -q tests/unit $(ARGS)

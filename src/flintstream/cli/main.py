@@ -19,14 +19,17 @@ from flintstream.cli.server_client import choose_server
 from flintstream.cli.state import state
 from flintstream.cli.submission import submit_program
 from flintstream.cli.top import top
+from flintstream.runtime import columns
 
 __all__ = ["cli", "main"]
+
+_SPEED = "compiled" if columns.decode is not columns.decode_in_python else "not compiled"
 
 _PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="flint")
+@click.version_option(__version__, prog_name="flint", message=f"%(prog)s, version %(version)s ({_SPEED})")
 def cli() -> None:
     """Runs Flink's DataStream programs in Python on Spark."""
 

@@ -12,7 +12,16 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTu
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from flintstream.common.types import Row, RowKind
+
+cdef object INSERT = RowKind.INSERT
+cdef object new_row = object.__new__
+
 cdef extern from "Python.h":
+    ctypedef struct PyListObject:
+        PyObject** ob_item
+
+    int PyList_CheckExact(object)
     int PyLong_CheckExact(object)
     int PyFloat_CheckExact(object)
     int PyUnicode_CheckExact(object)
@@ -255,6 +264,48 @@ cdef bint write_tuples(Buffer* out, PyObject** items, Py_ssize_t count, int dept
         PyMem_Free(parts)
 
 
+cdef bint write_rows(Buffer* out, PyObject** items, Py_ssize_t count, int depth) except -1:
+    """Writes Rows with the same names that are no changes of a changelog."""
+    cdef Py_ssize_t i, place, arity
+    cdef object row, fields = (<object> items[0])._fields
+    cdef list values, rows = []
+    cdef list names
+    cdef uint16_t written
+    cdef PyObject** parts
+    arity = len((<object> items[0])._values)
+    if arity >= WHOLE or depth >= DEEPEST:
+        return False
+    for i in range(count):
+        row = <object> items[i]
+        if type(row) is not Row or row._row_kind is not INSERT or not PyList_CheckExact(row._values):
+            return False
+        values = row._values
+        if PyList_GET_SIZE(values) != arity or (row._fields is not fields and row._fields != fields):
+            return False
+        rows.append(values)
+    written = arity
+    put_byte(out, c"r" if fields is None else c"R")
+    put(out, &written, 2)
+    if fields is not None:
+        if not PyTuple_CheckExact(fields) or PyTuple_GET_SIZE(fields) != arity:
+            return False
+        names = list(fields)
+        if arity and not write_strings(out, (<PyListObject*> names).ob_item, arity):
+            return False
+    parts = <PyObject**> PyMem_Malloc(count * sizeof(PyObject*))
+    if parts == NULL:
+        raise MemoryError()
+    try:
+        for place in range(arity):
+            for i in range(count):
+                parts[i] = PyList_GET_ITEM(<list> PyList_GET_ITEM(rows, i), place)
+            if not write_column(out, parts, count, depth + 1):
+                return False
+        return True
+    finally:
+        PyMem_Free(parts)
+
+
 cdef bint write_column(Buffer* out, PyObject** items, Py_ssize_t count, int depth) except -1:
     """Writes a column; returns False if its items are not all of one class that has columns."""
     cdef object first = <object> items[0]
@@ -275,6 +326,8 @@ cdef bint write_column(Buffer* out, PyObject** items, Py_ssize_t count, int dept
     if PyBytes_CheckExact(first):
         copied = [<object> items[i] for i in range(count)]
         return write_bytes(out, copied, c"y")
+    if type(first) is Row:
+        return write_rows(out, items, count, depth)
     return False
 
 
@@ -309,11 +362,6 @@ cdef int write_keys(Buffer* out, list keys, list values) except -1:
                 put(out, &found, 2)
                 return 1
     return write_column(out, items, count, 0)
-
-
-cdef extern from "Python.h":
-    ctypedef struct PyListObject:
-        PyObject** ob_item
 
 
 def encode(list values, list timestamps, list keys):
@@ -479,7 +527,7 @@ cdef list read_tuples(Reader* source, Py_ssize_t count, int depth):
     if depth >= DEEPEST:
         raise ValueError("a block of columns has tuples in tuples in tuples")
     for place in range(arity):
-        atoms = atoms and next_byte(source) != c"t"
+        atoms = atoms and next_byte(source) not in (c"t", c"r", c"R")
         columns.append(read_column(source, count, depth + 1))
     if arity == 0:
         return read_same((), count)
@@ -497,6 +545,30 @@ cdef list read_tuples(Reader* source, Py_ssize_t count, int depth):
     return column
 
 
+cdef list read_rows(Reader* source, Py_ssize_t count, int depth, bint named):
+    cdef Py_ssize_t i, place
+    cdef uint16_t arity
+    cdef list columns = [], rows = [], values
+    cdef object fields = None, row
+    memcpy(&arity, take(source, 2), 2)
+    if named:
+        fields = tuple(read_column(source, arity, depth)) if arity else ()
+    if depth >= DEEPEST:
+        raise ValueError("a block of columns has Rows in Rows in Rows")
+    for place in range(arity):
+        columns.append(read_column(source, count, depth + 1))
+    for i in range(count):
+        values = PyList_New(arity)
+        for place in range(arity):
+            place_item(values, place, <object> PyList_GET_ITEM(<list> PyList_GET_ITEM(columns, place), i))
+        row = new_row(Row)
+        row._values = values
+        row._fields = fields
+        row._row_kind = INSERT
+        rows.append(row)
+    return rows
+
+
 cdef list read_column(Reader* source, Py_ssize_t count, int depth):
     cdef uint8_t kind = take_byte(source)
     cdef int64_t value
@@ -509,6 +581,8 @@ cdef list read_column(Reader* source, Py_ssize_t count, int depth):
         return read_strings(source, count, kind)
     if kind == c"t":
         return read_tuples(source, count, depth)
+    if kind == c"r" or kind == c"R":
+        return read_rows(source, count, depth, kind == c"R")
     if kind == c"d":
         return read_floats(source, count)
     if kind == c"b":

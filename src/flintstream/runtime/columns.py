@@ -1,4 +1,4 @@
-"""Columns: a block whose records are numbers, strings and tuples of them, as bytes.
+"""Columns: a block whose records are numbers, strings, and tuples and Rows of them, as bytes.
 
 Pickle writes and reads such records one object at a time. A column is written and read by a loop in C, in a third of
 the time, and takes fewer bytes. What else a block may hold is pickled: every record is looked at, and one of another
@@ -17,6 +17,8 @@ timestamps and keys. Numbers are little-endian. A column begins with its kind:
     d       floats, eight bytes each
     s u y   ASCII strings, UTF-8 strings, bytes: the width and the lengths in bytes, and all bytes
     t       tuples: the number of elements in two bytes, and a column for each
+    r R     Rows that insert, without names or with the same: the number of fields in two bytes, the names as a column of
+            strings (only if there are fields), and a column for each field
     =       of keys: the position of the key in each value, in two bytes; 65535 for the value itself
 """
 
@@ -27,6 +29,8 @@ import sys
 from array import array
 from importlib import import_module
 from typing import Any
+
+from flintstream.common.types import make_rows
 
 MARK = 3
 """The first byte of a block of columns."""
@@ -71,6 +75,11 @@ class _Reader:
         if kind == b"t":
             columns = [self.column(count) for _ in range(self.number("H"))]
             return list(zip(*columns)) if columns else [()] * count
+        if kind in (b"r", b"R"):
+            arity = self.number("H")
+            fields = None if kind == b"r" else tuple(self.column(arity)) if arity else ()
+            columns = [self.column(count) for _ in range(arity)]
+            return make_rows(zip(*columns) if columns else [()] * count, fields)
         if kind == b"d":
             return self._array("d", count).tolist()
         if kind == b"b":

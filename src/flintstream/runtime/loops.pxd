@@ -29,6 +29,13 @@ cpdef process_timed_records(
 @cython.locals(results=list, plain=frozenset)
 cpdef list reduce_records(object function, object records, object keys, KeyContext state, object table)
 
+cpdef reduce_into(dict contents, object keys, object records, KeyContext state, object function)
+
+cpdef aggregate_into(dict contents, object keys, object records, KeyContext state, object create, object add)
+
+@cython.locals(found=list)
+cpdef append_into(dict contents, object keys, object records)
+
 cpdef list known_targets(dict known, list keys)
 
 @cython.locals(place=Py_ssize_t)

@@ -238,6 +238,48 @@ def reduce_records(
     return results
 
 
+def reduce_into(
+    contents: dict[Any, Any],
+    keys: Iterable[Any],
+    records: Iterable[Any],
+    state: KeyContext,
+    function: Callable[[Any, Any], Any],
+) -> None:
+    """Reduces each record into the contents of its key."""
+    for key, record in zip(keys, records):
+        before = contents.get(key)
+        if before is None:
+            contents[key] = record
+        else:
+            state.current_key = key
+            contents[key] = function(before, record)
+
+
+def aggregate_into(
+    contents: dict[Any, Any],
+    keys: Iterable[Any],
+    records: Iterable[Any],
+    state: KeyContext,
+    create: Callable[[], Any],
+    add: Callable[[Any, Any], Any],
+) -> None:
+    """Adds each record to the accumulator of its key."""
+    for key, record in zip(keys, records):
+        before = contents.get(key, _MISSING)
+        state.current_key = key
+        contents[key] = add(record, create() if before is _MISSING else before)
+
+
+def append_into(contents: dict[Any, Any], keys: Iterable[Any], records: Iterable[Any]) -> None:
+    """Appends each record to the list of its key."""
+    for key, record in zip(keys, records):
+        found = contents.get(key)
+        if found is None:
+            contents[key] = [record]
+        else:
+            found.append(record)
+
+
 def known_targets(known: dict[Any, int], keys: list[Any]) -> list[int]:
     """Returns what is known for each key; raises a KeyError if one is unknown."""
     return [known[key] for key in keys]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,15 @@ def flint(*arguments: str) -> Result:
 
 
 def test_version() -> None:
-    assert flint("--version").output.startswith("flint, version ")
+    assert re.fullmatch(r"flint, version \S+ \((not )?compiled\)\n", flint("--version").output)
+
+
+def test_version_without_compiled_modules() -> None:
+    environment = {**os.environ, "FLINT_PURE_PYTHON": "1"}
+    shown = subprocess.run(
+        [sys.executable, "-m", "flintstream", "--version"], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert shown.stdout.endswith("(not compiled)\n")
 
 
 def test_run_gives_the_script_its_arguments_and_its_folder(job: Path) -> None:

@@ -14,12 +14,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flintstream.common.types import Row, RowKind, make_row
 from flintstream.runtime import columns
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.block import EndOfInput, Watermark, decode_block, encode_block, weight
 
 compiled = pytest.mark.skipif(columns.decode is columns.decode_in_python, reason="not compiled")
 READERS = [columns.decode, columns.decode_in_python]
+
+
+def unnamed_row(values: tuple[Any, ...]) -> Row:
+    return Row(*values)
+
+
+def named_row(values: tuple[Any, ...]) -> Row:
+    return make_row(list(values), tuple(f"field {number}" for number in range(len(values))))
+
+
+def compound(shape: tuple[list[Any], Any]) -> Any:
+    """Tuples of some shapes, or Rows."""
+    parts, make = shape
+    return st.tuples(*parts) if make is None else st.tuples(*parts).map(make)
+
 
 _SIXTY_FOUR = st.integers(-(2**63), 2**63 - 1)
 _ATOMS = [
@@ -36,7 +52,7 @@ _ATOMS = [
 ]
 _SHAPES = st.recursive(
     st.sampled_from(_ATOMS),
-    lambda shape: st.lists(shape, max_size=3).map(lambda parts: st.tuples(*parts)),
+    lambda shape: st.tuples(st.lists(shape, max_size=3), st.sampled_from([None, unnamed_row, named_row])).map(compound),
     max_leaves=6,
 )
 
@@ -47,6 +63,9 @@ def same(one: Any, other: Any) -> bool:
         return False
     if isinstance(one, tuple):
         return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, Row):
+        described = (one._fields, one.get_row_kind()) == (other._fields, other.get_row_kind())
+        return described and len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, float):
         return (math.isnan(one) and math.isnan(other)) or (
             one == other and math.copysign(1, one) == math.copysign(1, other)
@@ -119,6 +138,12 @@ class Text(str):
         [datetime.datetime(2026, 1, 1)] * 3,
         [True, False, 1],
         [None, None, 0],
+        [Row(1), Row(2), Row.of_kind(RowKind.DELETE, 3)],
+        [Row(1), Row(2), Row(a=3)],
+        [Row(b=1), Row(b=2), Row(a=3)],
+        [Row(1), Row(2), Row(3, 4)],
+        [Row(1), Row(2), (3,)],
+        [Row([1]), Row([2]), Row([3])],
     ],
     ids=repr,
 )

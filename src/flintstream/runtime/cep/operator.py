@@ -322,7 +322,11 @@ class CepOperator(FunctionOperator):
             begins = self._begins(values)
             starting = set(compress(keys, begins))
             # Of all others, neither an event nor its key is looked at again.
-            events = [each for each in zip(keys, times, values, begins) if each[0] in starting or each[0] in table]
+            events = [
+                (key, timestamp, value, may_begin)
+                for key, timestamp, value, may_begin in zip(keys, times, values, begins)
+                if key in starting or key in table
+            ]
         met: set[Any] = set()
         once = nfa.has_step_windows and now is not None
         value: Any = None

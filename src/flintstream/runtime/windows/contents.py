@@ -9,6 +9,7 @@ from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from flintstream.runtime.detach import detached, is_plain
+from flintstream.runtime.loops import aggregate_into, append_into, reduce_into
 
 if TYPE_CHECKING:
     from flintstream.runtime.state.backend import KeyedStateBackend
@@ -93,11 +94,7 @@ class ListContents(WindowContents):
         return list(contents)
 
     def add_all(self, cell: Cell, state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]) -> None:
-        for key, value in zip(keys, values):
-            if key in cell:
-                cell[key].append(value)
-            else:
-                cell[key] = [value]
+        append_into(cell, keys, values)
 
     def add_to_each(
         self, places: Iterable[list[Cell]], state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]
@@ -124,14 +121,7 @@ class ReducedContents(WindowContents):
         return [] if contents is None else [contents]
 
     def add_all(self, cell: Cell, state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]) -> None:
-        reduce, get = self.merge, cell.get
-        for key, value in zip(keys, values):
-            before = get(key)
-            if before is None:
-                cell[key] = value
-            else:
-                state.current_key = key
-                cell[key] = reduce(before, value)
+        reduce_into(cell, keys, values, state, self.merge)
 
     def add_to_each(
         self, places: Iterable[list[Cell]], state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]
@@ -174,11 +164,7 @@ class AggregatedContents(WindowContents):
         return self._create()
 
     def add_all(self, cell: Cell, state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]) -> None:
-        create, add, get = self._create, self._add, cell.get
-        for key, value in zip(keys, values):
-            before = get(key, MISSING)
-            state.current_key = key
-            cell[key] = add(value, create() if before is MISSING else before)
+        aggregate_into(cell, keys, values, state, self._create, self._add)
 
     def add_to_each(
         self, places: Iterable[list[Cell]], state: KeyedStateBackend, keys: Iterable[Any], values: Iterable[Any]

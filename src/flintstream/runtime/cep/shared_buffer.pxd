@@ -1,0 +1,2 @@
+cdef class SharedBuffer:
+    cdef public object entries
