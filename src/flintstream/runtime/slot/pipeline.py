@@ -69,8 +69,34 @@ class _Station:
         return self.work is not None and not self.task.finished
 
 
+class _OutputFlusher:
+    """The edges with one buffer timeout: what their writers hold is sent so many `seconds` after the first work."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.edges: dict[_Station, list[int]] = {}
+        """Of each task, the indexes of these edges among those that leave it."""
+        self.due: float | None = None
+        """When to flush, by the monotonic clock; None while nothing may be buffered."""
+
+    def arm(self) -> None:
+        """Flushes after the timeout, since something may have been written."""
+        if self.due is None:
+            self.due = time.monotonic() + self.seconds
+
+    def flush(self) -> None:
+        """Sends what the tasks have written to these edges; those that wait for credit send it later."""
+        self.due = None
+        for station, edges in self.edges.items():
+            if station.waiting:
+                self.due = time.monotonic() + max(self.seconds, _LOOK_SECONDS)
+            else:
+                station.task.flush(edges)
+
+
 class Pipeline:
-    """The tasks of a slot. `flush_seconds` is the buffer timeout: 0 to send after each step, None to send full blocks only.
+    """The tasks of a slot. `flush_seconds` is the buffer timeout of operators without one of their own: 0 to send after each
+    step, None to send full blocks only.
 
     `on_activity` is called once per epoch, with the first thing that happens in it; `on_pass` with each task that has ended
     the epoch at a barrier, before it processes what is behind it; `on_end` when the last source has ended.
@@ -87,7 +113,6 @@ class Pipeline:
     ) -> None:
         self._slot = slot
         self._on_end = on_end
-        self._flush_seconds = flush_seconds
         self._on_activity = on_activity
         self._on_pass = on_pass
         channels = sum(len(group) for task in tasks for group in task.vertex.inputs[task.subtask])
@@ -96,8 +121,10 @@ class Pipeline:
         self._order = sorted(self._stations.values(), key=lambda station: -station.task.vertex.level)
         self._outs: dict[tuple[int, int, int], OutChannel] = {}
         self._outgoing: dict[int, list[bytes | memoryview]] = {}
+        self._flushers: dict[float, _OutputFlusher] = {}
+        """By timeout. An edge without a timeout is in none."""
         for station in self._order:
-            self._connect(station)
+            self._connect(station, flush_seconds)
         self._open = False
         """Whether the tasks work: from the first epoch on, unless a barrier has halted them."""
         self._halts = False
@@ -108,14 +135,17 @@ class Pipeline:
         """Whether a barrier is passing."""
         self._active_behind = False
         """Whether something has happened behind the barrier that is passing: in the next epoch."""
-        self._flush_due: float | None = None
         self._next_look = 0.0
         self._due: float | None = None
         """When an operator has something to do, in processing time; as of the last look."""
 
-    def _connect(self, station: _Station) -> None:
+    def _connect(self, station: _Station, flush_seconds: float | None) -> None:
         task = station.task
-        for edge in task.vertex.out_edges:
+        for index, edge in enumerate(task.vertex.out_edges):
+            seconds = flush_seconds if edge.buffer_timeout is None else edge.buffer_timeout / 1000
+            if seconds is not None:
+                flusher = self._flushers.setdefault(seconds, _OutputFlusher(seconds))
+                flusher.edges.setdefault(station, []).append(index)
             for target in edge.targets[task.subtask]:
                 address = (edge.target_slots[target], edge.target_vertex, edge.channel_base + task.subtask)
                 out = self._outs[address] = OutChannel(*address, station)
@@ -168,7 +198,9 @@ class Pipeline:
             self._note_activity()
         if self._halts:
             self._open = False
-            self._flush_due = self._due = None
+            self._due = None
+            for flusher in self._flushers.values():
+                flusher.due = None
         busy: dict[int, float] = {}
         for station in self._order:
             level = station.task.vertex.level
@@ -262,8 +294,9 @@ class Pipeline:
         if not worked or now >= self._next_look:
             worked |= self._tick()
             self._next_look = now + _LOOK_SECONDS
-        if self._flush_due is not None and now >= self._flush_due:
-            self.flush()
+        for flusher in self._flushers.values():
+            if flusher.due is not None and now >= flusher.due:
+                flusher.flush()
         return worked
 
     def _rests(self, station: _Station) -> bool:
@@ -272,7 +305,7 @@ class Pipeline:
 
     def _note_work(self) -> None:
         self._note_activity()
-        self._arm_flush()
+        self._arm_flushers()
 
     def _note_activity(self) -> None:
         if not self._active:
@@ -283,9 +316,9 @@ class Pipeline:
         if self._passing and station.passed:
             self._active_behind = True
 
-    def _arm_flush(self) -> None:
-        if self._flush_seconds is not None and self._flush_due is None:
-            self._flush_due = time.monotonic() + self._flush_seconds
+    def _arm_flushers(self) -> None:
+        for flusher in self._flushers.values():
+            flusher.arm()
 
     def _process(self, station: _Station, channel: InChannel, frame: Frame) -> None:
         task = station.task
@@ -311,7 +344,7 @@ class Pipeline:
         if task.finished:
             self._note_end()
         if task.buffered:
-            self._arm_flush()  # Perhaps only a watermark or a marker, which is no activity.
+            self._arm_flushers()  # Perhaps only a watermark or a marker, which is no activity.
         return read > 0 or task.finished
 
     def _note_end(self) -> None:
@@ -333,7 +366,7 @@ class Pipeline:
         """Looks for what is due and what is to be sent with the next step, since operators were called."""
         self._next_look = 0.0
         if self._open:
-            self._arm_flush()
+            self._arm_flushers()
 
     def wake_sources(self) -> None:
         """Lets sources be read soon, since one has announced data."""
@@ -387,16 +420,12 @@ class Pipeline:
     @property
     def wants_flush(self) -> bool:
         """Returns whether something may be buffered that a flush would send."""
-        return self._flush_due is not None
+        return any(flusher.due is not None for flusher in self._flushers.values())
 
     def flush(self) -> None:
-        """Sends all that the tasks have written; those that wait for credit send it later."""
-        self._flush_due = None
-        for station in self._order:
-            if station.waiting:
-                self._flush_due = time.monotonic() + max(self._flush_seconds or 0.0, _LOOK_SECONDS)
-            else:
-                station.task.flush()
+        """Sends what the tasks have written, before its timeout; blocks without a timeout stay until they are full."""
+        for flusher in self._flushers.values():
+            flusher.flush()
 
     def take_outgoing(self) -> list[tuple[int, list[bytes | memoryview]]]:
         """Returns the frames to send, by slot, and forgets them."""
@@ -411,7 +440,7 @@ class Pipeline:
         if any(station.inbox for station in able):
             return 0.0
         now = time.monotonic()
-        waits = [] if self._flush_due is None else [self._flush_due - now]
+        waits = [flusher.due - now for flusher in self._flushers.values() if flusher.due is not None]
         # A source that waits for requests in flight before it passes a barrier is due by the clock.
         waits += [station.next_read - now for station in able if station.reads and station.passed]
         if self._due is not None:
