@@ -33,7 +33,10 @@ _LOOK_SECONDS = 0.002
 """The interval at which a busy pipeline looks for what is due, and a source that had little is read again."""
 _LONGEST_PAUSE_SECONDS = 0.05
 """The most that a source without data, which cannot announce it, is left alone."""
+_LONGEST_WAIT_SECONDS = 3600.0
 _FEW_RECORDS = 64
+_LONGEST_ROUND_SECONDS = 0.2
+"""The most that sources wait for blocks that have arrived before."""
 
 
 class _Station:
@@ -42,6 +45,8 @@ class _Station:
     def __init__(self, task: Task, most_in_flight: int) -> None:
         self.task = task
         self.inbox: deque[tuple[InChannel, Frame]] = deque()
+        self.round = 0
+        """How many of the first frames in the inbox are processed before sources are read again."""
         self.channels = {
             channel: InChannel(channel, index, most_in_flight)
             for index, group in enumerate(task.vertex.inputs[task.subtask])
@@ -135,6 +140,8 @@ class Pipeline:
         """Whether a barrier is passing."""
         self._active_behind = False
         """Whether something has happened behind the barrier that is passing: in the next epoch."""
+        self._round_until = 0.0
+        """When sources are read in any case, by the monotonic clock."""
         self._next_look = 0.0
         self._due: float | None = None
         """When an operator has something to do, in processing time; as of the last look."""
@@ -270,11 +277,13 @@ class Pipeline:
         if not self._open:
             return False
         worked = aligned = False
+        reads = self._round_is_over()
         for station in self._order:
             if station.waiting or self._rests(station):
                 continue
             if station.inbox:
                 channel, frame = station.inbox.popleft()
+                station.round = max(0, station.round - 1)
                 if frame.kind == BARRIER:
                     station.unaligned.discard(channel.channel)
                     aligned = True
@@ -284,9 +293,11 @@ class Pipeline:
                     self._note_behind(station)
             elif not station.passed and not station.unaligned:
                 aligned |= self._pass(station)
-            elif station.reads and time.monotonic() >= station.next_read and self._read(station):
+            elif reads and station.reads and time.monotonic() >= station.next_read and self._read(station):
                 worked = True
                 self._note_behind(station)
+        if reads:
+            self._begin_round()
         if worked:
             self._note_work()
         worked |= aligned  # A barrier is no activity: else an idle job would have one after the other.
@@ -298,6 +309,19 @@ class Pipeline:
             if flusher.due is not None and now >= flusher.due:
                 flusher.flush()
         return worked
+
+    def _round_is_over(self) -> bool:
+        """Returns whether sources may be read: what had arrived when they were read last is processed. Else blocks would
+        arrive faster than one a step is processed, and barriers would wait behind ever more of them.
+        """
+        return time.monotonic() >= self._round_until or not any(
+            station.round for station in self._order if not station.waiting and not self._rests(station)
+        )
+
+    def _begin_round(self) -> None:
+        self._round_until = time.monotonic() + _LONGEST_ROUND_SECONDS
+        for station in self._order:
+            station.round = len(station.inbox)
 
     def _rests(self, station: _Station) -> bool:
         """Returns whether a task does nothing until the next epoch begins."""
@@ -445,5 +469,6 @@ class Pipeline:
         waits += [station.next_read - now for station in able if station.reads and station.passed]
         if self._due is not None:
             waits.append(self._due - time.time())
+        # A timer may lie so far ahead that no system call could wait for it.
         least = min(waits, default=math.inf)
-        return None if least == math.inf else max(0.0, least)
+        return None if least == math.inf else min(max(0.0, least), _LONGEST_WAIT_SECONDS)
