@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from tests.partly import Partly
 from tests.waiting import wait_until
 
 from flintstream.common import Configuration, JobStatus, RestartStrategies, Time, Types, WatermarkStrategy
@@ -32,7 +33,6 @@ from flintstream.datastream.functions import CheckpointedFunction, SinkFunction,
 from flintstream.datastream.state import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from flintstream.runtime.checkpoint.metadata import DatabaseHandle
 from flintstream.runtime.checkpoint.store import read_checkpoint
-from flintstream.runtime.source import SplitReader
 
 pytestmark = pytest.mark.usefixtures("spark")
 KEYS = 7
@@ -50,37 +50,6 @@ def environment(directory: Path | None = None, parallelism: int = 2, **options: 
     if directory is not None:
         env.get_checkpoint_config().set_checkpoint_storage_dir(directory.as_uri())
     return env
-
-
-class Partly(NumberSequenceSource):
-    """Numbers up to the last, of which a job reads a share of each range only, and then waits for the others: it does not
-    end before it is stopped, however fast it is.
-    """
-
-    def __init__(self, last, share):
-        super().__init__(1, last)
-        self._share = share
-
-    def create_reader(self, split, position):
-        low, high = split.content
-        return PartlyReader(super().create_reader(split, position), low + int(self._share * (high - low)))
-
-
-class PartlyReader(SplitReader):
-    """Reads numbers below a limit, which is the end of the split if all may be read."""
-
-    def __init__(self, reader, limit):
-        self._reader = reader
-        self._limit = limit
-
-    @property
-    def position(self):
-        return self._reader.position
-
-    def read(self, limit):
-        batch = self._reader.read(max(0, min(limit, self._limit - self._reader.position)))
-        self.finished = self._reader.finished
-        return batch
 
 
 def numbers(env, last, share=1.0):
