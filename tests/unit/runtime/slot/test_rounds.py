@@ -38,7 +38,8 @@ def reads(slot: Deployed) -> list[int]:
     return found
 
 
-def test_a_source_is_read_when_the_blocks_that_have_arrived_are_processed():
+def test_a_source_is_read_when_the_blocks_that_have_arrived_are_processed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_LONGEST_ROUND_SECONDS", 3600.0)
     slot = deployed(environment(2))
     slot.pipeline.step()
     found = reads(slot)
