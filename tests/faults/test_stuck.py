@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
 from dataclasses import replace
 
+import psutil
 import pytest
-from tests.faults.helpers import ENOUGH_SECONDS, Gate, failure, numbers, open_gate, reached, wait_until
+from tests.faults.helpers import ENOUGH_SECONDS, Gate, descendants, failure, numbers, open_gate, reached, wait_until
 from tests.processes import slot_pids
 
 from flintstream.common import Configuration, JobStatus, RestartStrategies
 from flintstream.runtime.checkpoint.coordinator import CheckpointFailedError
+from flintstream.spark import timeouts
 
 
 def configure(env, settings):
@@ -106,3 +109,43 @@ def test_slots_that_spark_cannot_start_in_time_fail_the_job_with_the_setting(env
     numbers(env, 1, 10).print()
     with pytest.raises(Exception, match=r"has not started 2 slots within 0\.5 s \(slot\.request\.timeout\)"):
         env.execute()
+
+
+def idle_workers() -> list[psutil.Process]:
+    """The Python workers of Spark that have no task; they are forked from a daemon, which looks like them."""
+    found = {process.pid: process.ppid() for process in descendants(os.getpid()) if is_worker(process)}
+    return [psutil.Process(pid) for pid, parent in found.items() if parent in found]
+
+
+def is_worker(process: psutil.Process) -> bool:
+    try:
+        return "pyspark.daemon" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_slots_whose_spark_worker_hangs_are_started_again(env, spark, parallelism, monkeypatch, caplog):
+    monkeypatch.setattr(timeouts, "_LAUNCH_SECONDS", 2.0)
+    for worker in idle_workers():
+        worker.kill()
+    wait_until(lambda: not idle_workers(), what="the end of other workers")
+
+    def one_each(numbers):
+        time.sleep(1)  # So that each task needs a worker of its own.
+        yield os.getpid()
+
+    workers = spark.sparkContext.parallelize(range(parallelism), parallelism).mapPartitions(one_each).collect()
+    assert len(set(workers)) == parallelism
+    os.kill(workers[0], signal.SIGSTOP)
+    try:
+        configure(env, {"slot.request.timeout": f"{ENOUGH_SECONDS:g} s"})
+        env.set_parallelism(parallelism)
+        numbers(env, 1, 10).print()
+        env.execute()
+        assert "started again" in caplog.text
+        assert len(re.search(r"Slots \[([\d, ]+)\] of job", caplog.text)[1].split(",")) == 1
+        wait_until(lambda: not psutil.pid_exists(workers[0]), what="the end of the hung worker")
+    finally:
+        if psutil.pid_exists(workers[0]):
+            os.kill(workers[0], signal.SIGCONT)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from tests.partly import Partly
 from tests.waiting import wait_until
 
 from flintstream.common import Configuration, JobStatus, RestartStrategies, Time, Types, WatermarkStrategy
@@ -18,7 +19,13 @@ from flintstream.datastream import (
     MapFunction,
     StreamExecutionEnvironment,
 )
-from flintstream.datastream.connectors.base import SourceReader, Split, SplitBasedSource, SplitEnumerator, SplitRecords
+from flintstream.datastream.connectors.base import (
+    SourceReader,
+    Split,
+    SplitBasedSource,
+    SplitEnumerator,
+    SplitRecords,
+)
 from flintstream.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from flintstream.datastream.connectors.number_seq import NumberSequenceSource
 from flintstream.datastream.connectors.spark import SparkDataFrameSource, SparkSink
@@ -45,8 +52,8 @@ def environment(directory: Path | None = None, parallelism: int = 2, **options: 
     return env
 
 
-def numbers(env, last):
-    return env.from_source(NumberSequenceSource(1, last), WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+def numbers(env, last, share=1.0):
+    return env.from_source(Partly(last, share), WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
 
 
 class Count(KeyedProcessFunction):
@@ -163,9 +170,9 @@ def slow(value):
     return value
 
 
-def build(env, last, extra=False):
+def build(env, last, share=1.0, extra=False):
     """Numbers counted by key; the changed program also has another operator, and none of the first one's sums."""
-    stream = numbers(env, last).map(slow).uid("slow")
+    stream = numbers(env, last, share).map(slow).uid("slow")
     if extra:
         stream = stream.map(lambda value: value).uid("added")
     counted = stream.key_by(lambda value: value % KEYS).process(Count()).uid("count")
@@ -194,7 +201,7 @@ class Collecting:
 
 def test_a_stopped_job_goes_on_at_other_parallelisms_with_changed_code(tmp_path):
     last = 6000
-    first = Collecting(build(environment(parallelism=2), last)).take(500)
+    first = Collecting(build(environment(parallelism=2), last, share=0.4)).take(500)
     savepoint = first.client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
     seen = first.rest()
     assert first.client.get_job_status().result() is JobStatus.FINISHED
@@ -202,7 +209,8 @@ def test_a_stopped_job_goes_on_at_other_parallelisms_with_changed_code(tmp_path)
 
     moved = tmp_path / "moved"
     os.rename(savepoint, moved)
-    second = Collecting(build(environment(parallelism=1, execution__state_recovery__path=str(moved)), last)).take(500)
+    env = environment(parallelism=1, execution__state_recovery__path=str(moved))
+    second = Collecting(build(env, last, share=0.8)).take(500)
     again = second.client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
     seen += second.rest()
     assert sum(seen.values()) < last
@@ -219,12 +227,15 @@ DAYS, DAY = 8, 250
 
 
 class DayEnumerator(SplitEnumerator):
-    """Finds a day at a time."""
+    """Finds a day at a time, up to the one that has not ended yet."""
 
-    def __init__(self):
+    def __init__(self, now):
         self.found = 0
+        self.now = now
 
     def discover(self):
+        if self.found * DAY >= self.now:
+            return []
         self.found += 1
         self.no_more_splits = self.found == DAYS
         return [Split(f"day {self.found}", self.found - 1)]
@@ -239,8 +250,9 @@ class DayEnumerator(SplitEnumerator):
 class DayReader(SourceReader):
     """Reads all days of a subtask in turn, and notes how far completed checkpoints have them."""
 
-    def __init__(self, notes: Path):
+    def __init__(self, notes: Path, now):
         self.notes = notes
+        self.now = now
         self.days = {}
 
     def add_splits(self, splits):
@@ -248,14 +260,14 @@ class DayReader(SourceReader):
             self.days[split.split_id] = split.content, position or 0
 
     def poll(self, limit):
-        if not self.days:
-            return []
-        split_id = next(iter(self.days))
-        day, start = self.days.pop(split_id)
-        end = min(start + limit, DAY)
-        if end < DAY:
-            self.days[split_id] = day, end
-        return [SplitRecords(split_id, [day * DAY + n + 1 for n in range(start, end)], finished=end == DAY)]
+        for split_id, (day, start) in self.days.items():
+            end = min(start + limit, DAY, self.now - day * DAY)
+            if start < end:
+                del self.days[split_id]
+                if end < DAY:
+                    self.days[split_id] = day, end
+                return [SplitRecords(split_id, [day * DAY + n + 1 for n in range(start, end)], finished=end == DAY)]
+        return []
 
     def snapshot(self):
         return {split_id: offset for split_id, (_, offset) in self.days.items()}
@@ -266,36 +278,37 @@ class DayReader(SourceReader):
 
 
 class Days(SplitBasedSource):
-    """Numbers, a range a day."""
+    """Numbers, a range a day. There are as many of them as it is `now`."""
 
     discovery_interval = 0.2
 
-    def __init__(self, notes: Path):
+    def __init__(self, notes: Path, now):
         self.notes = notes
+        self.now = now
 
     def create_enumerator(self, parallelism):
-        return DayEnumerator()
+        return DayEnumerator(self.now)
 
     def create_source_reader(self, runtime_context):
-        return DayReader(self.notes)
+        return DayReader(self.notes, self.now)
 
 
 def test_splits_found_while_the_job_runs_are_read_once_over_a_failure_and_at_another_parallelism(tmp_path):
-    def counted(**options):
-        stream = (
-            environment(**options).from_source(Days(tmp_path), WatermarkStrategy.no_watermarks(), "days").uid("days")
-        )
+    def counted(now, **options):
+        days = Days(tmp_path, now)
+        stream = environment(**options).from_source(days, WatermarkStrategy.no_watermarks(), "days").uid("days")
         tripped = stream.map(slow).uid("slow").map(Trip(DAY + 5, tmp_path)).uid("trip")
         return tripped.key_by(lambda value: value % KEYS).process(Count()).uid("count")
 
-    first = Collecting(counted(parallelism=2)).take(2 * DAY)
+    first = Collecting(counted(5 * DAY + DAY // 2, parallelism=2)).take(2 * DAY)
+    wait_until(lambda: any(tmp_path.glob("day *")), what="a checkpoint within a day")
     savepoint = first.client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
     seen = first.rest()
     assert 0 < sum(seen.values()) < DAYS * DAY
     assert (tmp_path / f"tripped-{DAY + 5}").exists()
     noted = {path.name: int(path.read_text()) for path in tmp_path.glob("day *")}
     assert noted and all(0 <= offset < DAY for offset in noted.values())
-    seen += Collecting(counted(parallelism=3, execution__state_recovery__path=savepoint)).rest()
+    seen += Collecting(counted(DAYS * DAY, parallelism=3, execution__state_recovery__path=savepoint)).rest()
     assert seen == counts(DAYS * DAY)
 
 
@@ -306,7 +319,7 @@ def test_a_job_that_signs_restores_only_what_was_signed_with_its_key(tmp_path):
     last = 4000
     options = {"execution__checkpointing__data_inline_threshold": "0 b"}
     signed = {**options, "flint__checkpoints__signing_key_file": str(tmp_path / "own")}
-    first = Collecting(build(environment(tmp_path / "checkpoints", **signed), last)).take(500)
+    first = Collecting(build(environment(tmp_path / "checkpoints", **signed), last, share=0.5)).take(500)
     savepoint = first.client.stop_with_savepoint(False, str(tmp_path)).result()
     seen = first.rest()
     assert 0 < sum(seen.values()) < last
@@ -321,7 +334,8 @@ def test_a_job_that_signs_restores_only_what_was_signed_with_its_key(tmp_path):
 
 def test_a_job_takes_over_the_maximum_parallelism_of_its_savepoint_unless_it_sets_one(tmp_path):
     last = 3000
-    first = Collecting(build(environment(parallelism=2, pipeline__max_parallelism="16"), last)).take(300)
+    env = environment(parallelism=2, pipeline__max_parallelism="16")
+    first = Collecting(build(env, last, share=0.5)).take(300)
     savepoint = first.client.stop_with_savepoint(False, str(tmp_path)).result()
     seen = first.rest()
     assert 0 < sum(seen.values()) < last
@@ -368,7 +382,7 @@ def test_a_savepoint_that_cannot_be_written_leaves_the_job_running(tmp_path):
 
 def test_retained_checkpoints_can_be_gone_on_from(tmp_path):
     options = {"execution__checkpointing__externalized_checkpoint_retention": "RETAIN_ON_CANCELLATION"}
-    job = Collecting(build(environment(tmp_path, **options), 4000)).take(300)
+    job = Collecting(build(environment(tmp_path, **options), 4000, share=0.5)).take(300)
     job.client.cancel().result()
     (directory,) = tmp_path.iterdir()
     with pytest.raises(Exception, match="cancel"):
@@ -383,7 +397,7 @@ def test_a_checkpoint_whose_file_was_altered_is_refused_once_and_by_name(tmp_pat
         "execution__checkpointing__externalized_checkpoint_retention": "RETAIN_ON_CANCELLATION",
         "execution__checkpointing__data_inline_threshold": "0 b",
     }
-    job = Collecting(build(environment(tmp_path, **options), 4000)).take(300)
+    job = Collecting(build(environment(tmp_path, **options), 4000, share=0.5)).take(300)
     job.client.cancel().result()
     (directory,) = tmp_path.iterdir()
     # All of them: some may belong to a checkpoint that the cancelling cut short, which nothing restores.
@@ -403,7 +417,7 @@ def test_state_in_rocksdb_survives_a_killed_slot_and_another_parallelism(tmp_pat
         "execution__checkpointing__externalized_checkpoint_retention": "RETAIN_ON_CANCELLATION",
     }
     env = environment(tmp_path / "checkpoints", **options)
-    stream = numbers(env, 4000).map(Trip(500, tmp_path, kill=True)).uid("trip")
+    stream = numbers(env, 4000, share=0.6).map(Trip(500, tmp_path, kill=True)).uid("trip")
     job = Collecting(stream.key_by(lambda value: value % KEYS).process(Count()).uid("count")).take(1500)
     job.client.cancel().result()
     with pytest.raises(Exception, match="cancel"):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tests.partly import Partly
+from tests.waiting import wait_until
 
 from flintstream.common import Configuration, Encoder, RestartStrategies, Types, WatermarkStrategy
 from flintstream.datastream import (
@@ -204,23 +206,20 @@ def test_a_job_that_compacts_is_stopped_and_goes_on_without(tmp_path):
     builder = text_builder(FileSink, out, RollingPolicy.on_checkpoint_rolling_policy())
     strategy = FileCompactStrategy.builder().set_size_threshold(10**9).build()
 
-    def program(sink, parallelism, **options):
+    def program(sink, parallelism, share=1.0, **options):
         configuration = Configuration()
         for name, value in options.items():
             configuration.set_string(name.replace("__", ".").replace("_", "-"), value)
         env = StreamExecutionEnvironment.get_execution_environment(configuration)
         env.set_parallelism(parallelism)
         env.enable_checkpointing(100)
-        numbers = env.from_source(NumberSequenceSource(1, last), WatermarkStrategy.no_watermarks(), "numbers")
+        numbers = env.from_source(Partly(last, share), WatermarkStrategy.no_watermarks(), "numbers")
         numbers.uid("numbers").map(slow, Types.LONG()).uid("slow").sink_to(sink).uid("out")
         return env
 
-    env = program(builder.enable_compact(strategy, FileCompactor.concat_file_compactor()).build(), 2)
+    env = program(builder.enable_compact(strategy, FileCompactor.concat_file_compactor()).build(), 2, share=0.5)
     client = env.execute_async()
-    deadline = time.monotonic() + 120
-    while not list(out.glob(".part-*")):
-        assert time.monotonic() < deadline, "nothing is written"
-        time.sleep(0.05)
+    wait_until(lambda: list(out.glob(".part-*")), what="the first file")
     savepoint = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
     assert visible(out) == [] and list(out.glob(".part-*")), "the files are to be compacted"
 

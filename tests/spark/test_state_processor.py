@@ -177,7 +177,8 @@ def test_a_job_goes_on_exactly_from_a_changed_savepoint(tmp_path, spark, before,
     # The source goes on too: each number is there once, and each result continues those of its key.
     assert sorted(value for value, *_ in [*seen, *rest]) == list(range(1, LAST + 1))
     for key in range(KEYS):
-        numbers = sorted(each for each in rest if each[0] % KEYS == key)
+        # In the order in which they were counted: both ranges of the source are read at the same time.
+        numbers = sorted((each for each in rest if each[0] % KEYS == key), key=lambda each: each[1])
         count, total = last[key]
         for number, (value, found_count, found_sum, limit) in enumerate(numbers, 1):
             total += value

@@ -149,7 +149,13 @@ class DataStream(Generic[T_co]):
         return self
 
     def set_buffer_timeout(self: S, timeout_millis: int) -> S:
-        """Sets how long records may wait in a block that is not full; -1 for the environment's default."""
+        """Sets how long what this operator writes to other tasks may wait in a block that is not full, in milliseconds, in a
+        pipelined job: 0 sends it at once, -1 stands for the environment's timeout, as in Flink.
+
+        Example::
+
+            orders.filter(is_urgent).set_buffer_timeout(1).key_by(lambda order: order.customer)
+        """
         self._settings("set_buffer_timeout").buffer_timeout(timeout_millis)
         return self
 

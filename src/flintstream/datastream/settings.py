@@ -61,7 +61,7 @@ class OperatorSettings:
         self._transformation.force_non_parallel()
 
     def buffer_timeout(self, timeout_millis: int) -> None:
-        """Sets how long records may wait in a block; -1 for the environment's default."""
+        """Sets how long what the operator writes may wait in a block, in milliseconds; -1 for the environment's timeout."""
         if isinstance(timeout_millis, bool) or not isinstance(timeout_millis, int) or timeout_millis < -1:
             raise self._refused("set_buffer_timeout", "needs milliseconds, at least -1", timeout_millis)
         self._transformation.buffer_timeout = None if timeout_millis == -1 else timeout_millis

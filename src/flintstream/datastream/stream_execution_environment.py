@@ -259,7 +259,6 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             chaining=self.is_chaining_enabled(),
             chain_different_max_parallelism=(self.is_chaining_of_operators_with_different_max_parallelism_enabled()),
             auto_generate_uids=self._execution_config.has_auto_generated_uids_enabled(),
-            buffer_timeout=self.get_buffer_timeout(),
             fills_caches=self._runtime_mode() is not RuntimeExecutionMode.STREAMING,
         )
         graph = StreamGraphGenerator(self._transformations, config).generate()

@@ -52,8 +52,6 @@ class StreamGraphConfig:
     """`pipeline.operator-chaining.chain-operators-with-different-max-parallelism`."""
     auto_generate_uids: bool = True
     """`pipeline.auto-generate-uids`; if false, each operator must have a uid."""
-    buffer_timeout: int | None = None
-    """`execution.buffer-timeout.interval` in milliseconds, for operators that set none."""
     fills_caches: bool = False
     """Whether cached streams are written into their caches, as in batch mode; caches that are filled are always read."""
 
@@ -96,6 +94,7 @@ class StreamNode:
     description: str = ""
     output_type: TypeInformation | None = None
     buffer_timeout: int | None = None
+    """The milliseconds that what it writes may wait in a block that is not full; None as the job's settings say."""
     two_inputs: bool = False
     max_parallelism_set: bool = False
     """Whether the program sets it; otherwise a restored job adopts the stored one."""
@@ -269,7 +268,7 @@ class StreamGraphGenerator:
             uid_hash=t.uid_hash,
             description=t.description or name,
             output_type=t.output_type,
-            buffer_timeout=self._config.buffer_timeout if t.buffer_timeout is None else t.buffer_timeout,
+            buffer_timeout=t.buffer_timeout,
             two_inputs=isinstance(t, TwoInputTransformation),
             max_parallelism_set=bool(t.max_parallelism or self._config.max_parallelism),
         )
@@ -333,7 +332,6 @@ class StreamGraphGenerator:
             uid_hash=t.uid_hash if is_head else None,
             description=t.description or name,
             output_type=t.output_type if is_head else None,
-            buffer_timeout=self._config.buffer_timeout,
             max_parallelism_set=bool(t.max_parallelism or self._config.max_parallelism),
             max_wait_seconds=t.max_wait_seconds,
             iteration=t.id,

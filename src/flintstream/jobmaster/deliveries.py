@@ -9,7 +9,7 @@ from flintstream.jobmaster.progress import Progress
 from flintstream.jobmaster.results import Collector, print_lines
 from flintstream.jobmaster.slot_calls import SlotCalls
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
-from flintstream.runtime.slot.messages import FetchPage, ReleaseSpool
+from flintstream.runtime.slot.messages import FetchPages, ReleaseSpool
 from flintstream.runtime.slot.protocol import EpochReport
 
 _MOST_HELD_BYTES = 64 << 20
@@ -47,18 +47,21 @@ class Deliveries:
         slots: SlotCalls,
         passed_over: set[str],
     ) -> None:
-        """Fetches the results of an epoch from the slots, page by page, except for the spools that others fetch."""
+        """Fetches the results of an epoch from the slots, except for the spools that others fetch."""
         for slot, report in enumerate(reports):
             for spool, pages in report.spools.items():
                 if spool in passed_over:
                     continue
-                first = report.first_pages.get(spool)
-                for number in range(pages):
-                    page = first if number == 0 and first is not None else None
-                    if page is None:
-                        page = slots.call(slot, FetchPage(spool, number))
-                    self._deliver(epoch, spool, page)
-                if pages > 1 or first is None:
+                some = report.first_pages.get(spool, [])
+                delivered, is_released = 0, len(some) == pages
+                while True:
+                    for page in some:
+                        self._deliver(epoch, spool, page)
+                    delivered += len(some)
+                    if delivered == pages:
+                        break
+                    some = slots.call(slot, FetchPages(spool, delivered))
+                if not is_released:
                     slots.call(slot, ReleaseSpool(spool))
 
     def _deliver(self, epoch: int, spool: str, page: bytes) -> None:

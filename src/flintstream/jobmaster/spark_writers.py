@@ -13,7 +13,7 @@ from flintstream.jobmaster.slot_calls import SlotCalls
 from flintstream.runtime.faults import user_fault
 from flintstream.runtime.operators.committing import Committables
 from flintstream.runtime.operators.sinks import SparkWriterOperator
-from flintstream.runtime.slot.messages import FetchPage, ListStaged, ReleaseSpool
+from flintstream.runtime.slot.messages import FetchPages, ListStaged, ReleaseSpool
 from flintstream.runtime.slot.protocol import EpochReport
 from flintstream.spark.spool_frame import spool_frame
 
@@ -69,7 +69,7 @@ class SparkWriters:
     def _write(self, name: str, writer: SparkWriterOperator, spool: str, holders: list[int], number: int) -> None:
         """Passes the records of a sink to its function, then releases them in the slots."""
         assert writer.write is not None
-        first = self._slots.call(holders[0], FetchPage(spool, 0))
+        first = self._slots.call(holders[0], FetchPages(spool, 0))[0]
         frame = spool_frame(self._spark, self._slots.access, spool, writer.input_type, first)
         try:
             with self._slots.waiting(f"write {number} of a Spark sink"):

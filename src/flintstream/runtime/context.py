@@ -64,7 +64,9 @@ class JobInfo:
     pipelined: bool = False
     """Whether blocks are processed as they arrive, instead of level by level."""
     buffer_timeout: float | None = 0.005
-    """The seconds after which a block that is not full is sent, in a pipelined job: 0 for at once, None for never."""
+    """The seconds after which a block that is not full is sent, in a pipelined job: 0 for at once, None for never. Operators
+    may have a timeout of their own.
+    """
     latency: LatencyTracking | None = None
     """How latency is tracked; None if it is not."""
 

@@ -46,6 +46,8 @@ class EdgeDeployment:
     target_max_parallelism: int
     targets: list[list[int]]
     """For each source subtask, the target subtasks it sends to."""
+    buffer_timeout: int | None = None
+    """The buffer timeout of the operator that writes to it, in milliseconds; None if it has none of its own."""
 
 
 @dataclass(frozen=True)
@@ -164,4 +166,5 @@ def _edge(graph: ExecutionGraph, edge: JobEdge, bases: dict[int, int]) -> EdgeDe
         target_slots=[graph.slot(target.id, subtask) for subtask in range(target.parallelism)],
         target_max_parallelism=target.max_parallelism,
         targets=[graph.channels(edge, subtask) for subtask in range(source.parallelism)],
+        buffer_timeout=graph.job_graph.nodes[edge.source_node].buffer_timeout,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
 from collections.abc import Callable
@@ -57,6 +58,12 @@ class Spool:
         offset, length = self._pages[index]
         self._file.seek(offset)
         return self._file.read(length)
+
+    def some_pages(self, first: int, most_bytes: int) -> list[bytes]:
+        """Returns the pages from one on, as many as have so many bytes together; none if that one has more."""
+        ends = itertools.accumulate(length for _, length in self._pages[first:])
+        count = sum(1 for _ in itertools.takewhile(lambda end: end <= most_bytes, ends))
+        return [self.page(index) for index in range(first, first + count)]
 
     def clear(self) -> None:
         """Removes all pages."""

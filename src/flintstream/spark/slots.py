@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_EXCEPTION, Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,6 +41,7 @@ from flintstream.runtime.slot.protocol import Activity
 from flintstream.runtime.slot.reception import MOST_WAITING
 from flintstream.spark.encryption import new_credentials
 from flintstream.spark.exchange import settle_worker
+from flintstream.spark.hanging_jobs import cancelled_if_hanging
 from flintstream.spark.jvm import cancel_jobs
 from flintstream.spark.outbox import Outbox
 from flintstream.spark.session import is_local, work_directory
@@ -138,7 +139,9 @@ class SlotPool:
         """The started processes by slot: locally, the shell that waits for the slot."""
         self._all_here = threading.Event()
         # Unique: the group of another attempt may be cancelled, with everything that would still start in it.
-        self._group = f"flint-{job_id}-{attempt}-slots-{uuid.uuid4().hex[:8]}"
+        group = f"flint-{job_id}-{attempt}-slots-{uuid.uuid4().hex[:8]}"
+        self._groups = (group, f"{group}-again")
+        """Of the job that starts slots, and of the one that starts those again which have not been heard of."""
         self._interrupted = False
         self._last_beat: float | None = None
         self.local = is_local(spark)
@@ -171,7 +174,8 @@ class SlotPool:
 
     def _cancel_start(self) -> None:
         """Cancels the stage that starts slots, and later jobs on the same thread before the first epoch."""
-        cancel_jobs(self._spark.sparkContext, self._group, "the slots are not needed any more")
+        for group in self._groups:
+            cancel_jobs(self._spark.sparkContext, group, "the slots are not needed any more")
 
     def _wait_for_calls(self, started: dict[int, Process], deadline: float) -> None:
         """Waits until each slot has registered; locally, no longer than its process lives."""
@@ -255,22 +259,39 @@ class SlotPool:
             timer.cancel()
 
     def _launch(self) -> dict[int, Process]:
-        """Starts the processes, and returns them by slot. A barrier stage needs a core per task, so a task may start several
-        slots.
-        """
+        """Starts the processes, and returns them by slot; those that are missing once more if their Spark task hangs."""
+        first, second = self._groups
+        with cancelled_if_hanging(self._spark.sparkContext, first, self.timeouts.launch) as hung:
+            try:
+                return self._run_stage(first, range(self._count))
+            except Exception:
+                if not hung.is_set():
+                    raise
+        with self._lock:
+            missing = [slot for slot in range(self._count) if slot not in self._slots]
+        _log.warning(
+            "a Spark task has not started its slots within %g s: a Python worker of Spark hangs. Slots %s of job %s are "
+            "started again",
+            self.timeouts.launch,
+            missing,
+            self._job_id,
+        )
+        return self._run_stage(second, missing) if missing else {}
+
+    def _run_stage(self, group: str, slots: Sequence[int]) -> dict[int, Process]:
+        """Starts slots. A barrier stage needs a core per task, so a task may start several."""
         context = self._spark.sparkContext
-        cores = context.defaultParallelism
-        tasks = max(1, min(self._count, cores))
-        context.setJobGroup(self._group, f"slots of job {self._job_id}", True)
-        specs = [(slot, pickle.dumps(self._spec(slot))) for slot in range(self._count)]
-        groups = [specs[task::tasks] for task in range(tasks)]
+        tasks = max(1, min(len(slots), context.defaultParallelism))
+        context.setJobGroup(group, f"slots of job {self._job_id}", True)
+        specs = [(slot, pickle.dumps(self._spec(slot))) for slot in slots]
+        shares = [specs[task::tasks] for task in range(tasks)]
         started = (
-            context.parallelize(groups, tasks)
+            context.parallelize(shares, tasks)
             .barrier()
             .mapPartitions(partial(_start_slots, self._python_executable, self.directory if self.local else None))
             .collect()
         )
-        assert len(started) == self._count
+        assert len(started) == len(slots)
         self._started = dict(started)
         return self._started
 

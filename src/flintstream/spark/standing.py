@@ -250,6 +250,8 @@ class _Sender(_Task):
         for _ in batches:
             pass
         received: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        held: dict[int, None] = {}
+        """The slots whose receivers hold a row back until the next one arrives."""
         with self._joined(sends=True) as connection:
             threading.Thread(target=_receive, args=(connection, received), name="receiver", daemon=True).start()
             while (frame := received.get()) is not None:
@@ -265,9 +267,11 @@ class _Sender(_Task):
                     ended = frame is None
                 slots = list(packs)
                 rows = [b"".join(parts) for parts in packs.values()]
+                held.update(dict.fromkeys(packs))
                 if received.empty():
-                    # The receiver holds a row back until the next one arrives: an empty one follows the last.
-                    slots, rows = slots * 2, rows + [b""] * len(rows)
+                    # An empty row follows the last of each.
+                    slots, rows = [*slots, *held], rows + [b""] * len(held)
+                    held.clear()
                 yield pa.RecordBatch.from_arrays(
                     [pa.array(slots, pa.int32()), binary_array(rows)], schema=_ARROW_SCHEMA
                 )

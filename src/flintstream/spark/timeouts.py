@@ -12,6 +12,7 @@ _START = "slot.request.timeout"
 _INTERVAL = "heartbeat.interval"
 _TIMEOUT = "heartbeat.timeout"
 _CANCELLATION = "task.cancellation.timeout"
+_LAUNCH_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,11 @@ class SlotTimeouts:
     """For user code to close when a job is cancelled or has failed; None for no limit."""
     report_after: float = 60.0
     """For slots to work on one thing before it is reported."""
+
+    @property
+    def launch(self) -> float:
+        """How long a Spark task may take to start its slots, before they are started again."""
+        return min(_LAUNCH_SECONDS, self.start / 2)
 
     @staticmethod
     def of(configuration: Mapping[str, str]) -> SlotTimeouts:

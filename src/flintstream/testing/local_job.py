@@ -296,9 +296,11 @@ class LocalJob:
                     totals[name] = accumulator
             for name, pages in report.spools.items():
                 target = self.printed if name == PRINT_SPOOL else self.collected.setdefault(name, [])
-                first = report.first_pages.get(name)
-                for page in range(pages):
-                    target.extend(pickle.loads(first if page == 0 and first is not None else slot.fetch(name, page)))
+                fetched = list(report.first_pages.get(name, []))
+                while len(fetched) < pages:
+                    fetched += slot.fetch(name, len(fetched))
+                for page in fetched:
+                    target.extend(pickle.loads(page))
                 if slot.pages(name):
                     slot.release([name])
         self.accumulators = {name: total.get_local_value() for name, total in totals.items()}

@@ -166,9 +166,9 @@ def test_names_and_descriptions() -> None:
     ]
 
 
-def test_buffer_timeout_zero_is_kept() -> None:
-    graph = stream_graph(op(source(buffer_timeout=0)), buffer_timeout=100)
-    assert [node.buffer_timeout for node in graph.nodes.values()] == [0, 100]
+def test_only_an_operator_that_sets_a_buffer_timeout_has_one_of_its_own() -> None:
+    graph = stream_graph(op(source(buffer_timeout=0)))
+    assert [node.buffer_timeout for node in graph.nodes.values()] == [0, None]
 
 
 def test_long_programs_do_not_exhaust_the_stack() -> None:

@@ -46,7 +46,7 @@ def report(
         "levels": frozenset({0}),
         "vertices": [VertexReport(0, 0, 1, 0, finished, accumulators=accumulators or {})],
         "spools": dict.fromkeys(spools, 1),
-        "first_pages": {name: pickle.dumps(records) for name, records in spools.items()},
+        "first_pages": {name: [pickle.dumps(records)] for name, records in spools.items()},
         "next_due": None,
         "busy": {0: 0.1},
         "memory": 0,

@@ -11,14 +11,14 @@ from flintstream.jobmaster import deliveries as module
 from flintstream.jobmaster.deliveries import Deliveries
 from flintstream.jobmaster.progress import Progress
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
-from flintstream.runtime.slot.messages import FetchPage, Message, ReleaseSpool
+from flintstream.runtime.slot.messages import FetchPages, Message, ReleaseSpool
 from flintstream.runtime.slot.protocol import EpochReport
 
 SPOOL = "collected"
 
 
 class Slots:
-    """Slots with pages in a spool; the first page comes along with the report if it is small."""
+    """Slots with pages in a spool; the first page comes along with the report if it is small, others two at a time."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[int, Message[Any]]] = []
@@ -26,7 +26,7 @@ class Slots:
 
     def call(self, slot: int, message: Message[Any]) -> Any:
         self.calls.append((slot, message))
-        return self.pages[slot][message.page] if isinstance(message, FetchPage) else None
+        return self.pages[slot][message.first : message.first + 2] if isinstance(message, FetchPages) else None
 
     def reports(self, spool: str, *slots: list[list[Any]], along: bool = True) -> list[EpochReport]:
         self.pages = [[pickle.dumps(page) for page in pages] for pages in slots]
@@ -35,7 +35,7 @@ class Slots:
                 frozenset(),
                 [],
                 {spool: len(pages)} if pages else {},
-                {spool: pages[0]} if pages and along else {},
+                {spool: pages[:1]} if pages and along else {},
                 None,
                 {},
                 0,
@@ -51,7 +51,7 @@ def deliveries(held_back: bool) -> Deliveries:
 def test_without_checkpoints_records_come_at_once_from_all_slots_and_pages():
     slots, made = Slots(), deliveries(held_back=False)
     made.take(1, slots.reports(SPOOL, [[1, 2]], [[3], [4]], []), slots, set())
-    assert slots.calls == [(1, FetchPage(SPOOL, 1)), (1, ReleaseSpool(SPOOL))]
+    assert slots.calls == [(1, FetchPages(SPOOL, 1)), (1, ReleaseSpool(SPOOL))]
     made.end(None)
     assert list(made.collector(SPOOL)) == [1, 2, 3, 4]
 
@@ -59,9 +59,17 @@ def test_without_checkpoints_records_come_at_once_from_all_slots_and_pages():
 def test_a_first_page_that_was_too_large_to_come_along_is_fetched():
     slots, made = Slots(), deliveries(held_back=False)
     made.take(1, slots.reports(SPOOL, [[1, 2]], along=False), slots, set())
-    assert slots.calls == [(0, FetchPage(SPOOL, 0)), (0, ReleaseSpool(SPOOL))]
+    assert slots.calls == [(0, FetchPages(SPOOL, 0)), (0, ReleaseSpool(SPOOL))]
     made.end(None)
     assert list(made.collector(SPOOL)) == [1, 2]
+
+
+def test_many_pages_are_fetched_with_few_calls():
+    slots, made = Slots(), deliveries(held_back=False)
+    made.take(1, slots.reports(SPOOL, [[n] for n in range(6)]), slots, set())
+    assert slots.calls == [*((0, FetchPages(SPOOL, first)) for first in (1, 3, 5)), (0, ReleaseSpool(SPOOL))]
+    made.end(None)
+    assert list(made.collector(SPOOL)) == list(range(6))
 
 
 def test_what_others_take_is_passed_over():

@@ -10,7 +10,7 @@ from flintstream.jobmaster import spark_writers as module
 from flintstream.jobmaster.control import JobFailed
 from flintstream.jobmaster.spark_writers import SparkWriters
 from flintstream.runtime.operators.sinks import SparkWriterOperator
-from flintstream.runtime.slot.messages import FetchPage, ListStaged
+from flintstream.runtime.slot.messages import FetchPages, ListStaged
 
 from ..graph.programs import execution_graph, sink, source
 from .played import PlayedJob, died, report
@@ -23,7 +23,7 @@ class Written:
         self.operator = SparkWriterOperator(self.write, None)
         self.job = PlayedJob(execution_graph(sink(source(), "Table", operator=self.operator)), slots=2)
         self.done: list[str] = self.job.pool.called
-        self.job.pool.replies[FetchPage] = lambda slot, message: f"page {message.page} of {message.spool}"
+        self.job.pool.replies[FetchPages] = lambda slot, message: [f"page {message.first} of {message.spool}"]
         monkeypatch.setattr(module, "spool_frame", lambda spark, access, spool, declared, first: first)
         monkeypatch.setattr(type(self.job.context), "check_lease", lambda context: self.done.append("lease"))
         nowhere: Any = None

@@ -19,7 +19,7 @@ from tests.waiting import wait_until
 from flintstream.common.processes import Process
 from flintstream.runtime.faults import Fault
 from flintstream.runtime.slot.handshake import connect
-from flintstream.runtime.slot.messages import VERSION, Close, FetchPage, Look, Message, Registration, Reply
+from flintstream.runtime.slot.messages import VERSION, Close, FetchPages, Look, Message, Registration, Reply
 from flintstream.runtime.slot.process import SlotSpec
 from flintstream.runtime.slot.protocol import ASKING_SOURCES, Activity
 from flintstream.spark import slots as module
@@ -237,7 +237,7 @@ def test_nobody_waits_for_a_slot_that_does_not_read(make_pool):
     pool.call_all(Deaf())
     large = "x" * 10_000_000
     with pytest.raises(SlotError, match=r"slots \[0, 1\] have not answered 'fetch' within 0\.1 s"):
-        monkeypatched_look(pool).call_all(FetchPage(large, 0), timeout=0.1)
+        monkeypatched_look(pool).call_all(FetchPages(large, 0), timeout=0.1)
 
 
 def monkeypatched_look(pool: PlayedPool) -> PlayedPool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain, repeat
+from multiprocessing import Pipe
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,3 +94,25 @@ def test_where_connections_are_to_be_encrypted_no_job_is_pipelined(
 def test_a_session_of_the_users_must_have_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     reason = FakeCluster(monkeypatch, 8, spark_shuffle_streaming_networkBufferSize="32768").missing()
     assert reason == "its Spark session was started without spark.shuffle.streaming.networkBufferSize=1"
+
+
+def test_the_last_row_to_each_slot_is_followed_by_an_empty_one_also_behind_large_ones(monkeypatch):
+    """A receiver holds a row back until the next one arrives, for up to a second."""
+    ours, slots = Pipe()
+    monkeypatch.setattr(standing._Sender, "_join", lambda task, sends: ours)
+    monkeypatch.setattr(standing, "end_if_hung_up", lambda: None)
+    frames: Any = standing.queue.SimpleQueue()
+    monkeypatch.setattr(standing, "queue", SimpleNamespace(SimpleQueue=lambda: frames))
+    monkeypatch.setattr(standing, "_receive", lambda connection, received: None)
+    large = b"x" * standing._ROW_BYTES
+    for slot, pack in [(0, b"small"), (1, large), (2, b"last")]:
+        frames.put(standing._TARGET.pack(slot) + pack)
+    access: Any = None
+    batches = standing._Sender("job", 0, access)(iter(()))
+    first, second = next(batches), next(batches)
+    assert first.column(0).to_pylist() == [0, 1]
+    assert second.column(0).to_pylist() == [2, 0, 1, 2]
+    assert second.column(1).to_pylist() == [b"last", b"", b"", b""]
+    frames.put(None)
+    assert list(batches) == []
+    slots.close()

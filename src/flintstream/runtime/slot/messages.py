@@ -19,7 +19,7 @@ from flintstream.runtime.slot.connections import Address
 from flintstream.runtime.slot.protocol import Activity, EpochReport, SourceWork, StackSample, StateQuery, VertexReport
 from flintstream.runtime.slot.user_code import UserCode
 
-VERSION = 10
+VERSION = 11
 """Increment it with any change of a message or its contents. Slots of another version are refused."""
 
 Result = TypeVar("Result")
@@ -117,12 +117,12 @@ class ListStaged(Message[dict[str, int]]):
 
 
 @dataclass(frozen=True)
-class FetchPage(Message[bytes]):
-    """Returns a page of a spool."""
+class FetchPages(Message[list[bytes]]):
+    """Returns pages of a spool from one on: at least one, and no more than make a reply of moderate size."""
 
     name = "fetch"
     spool: str
-    page: int
+    first: int
 
 
 @dataclass(frozen=True)

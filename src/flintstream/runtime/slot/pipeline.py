@@ -33,7 +33,10 @@ _LOOK_SECONDS = 0.002
 """The interval at which a busy pipeline looks for what is due, and a source that had little is read again."""
 _LONGEST_PAUSE_SECONDS = 0.05
 """The most that a source without data, which cannot announce it, is left alone."""
+_LONGEST_WAIT_SECONDS = 3600.0
 _FEW_RECORDS = 64
+_LONGEST_ROUND_SECONDS = 0.2
+"""The most that sources wait for blocks that have arrived before."""
 
 
 class _Station:
@@ -42,6 +45,8 @@ class _Station:
     def __init__(self, task: Task, most_in_flight: int) -> None:
         self.task = task
         self.inbox: deque[tuple[InChannel, Frame]] = deque()
+        self.round = 0
+        """How many of the first frames in the inbox are processed before sources are read again."""
         self.channels = {
             channel: InChannel(channel, index, most_in_flight)
             for index, group in enumerate(task.vertex.inputs[task.subtask])
@@ -69,8 +74,34 @@ class _Station:
         return self.work is not None and not self.task.finished
 
 
+class _OutputFlusher:
+    """The edges with one buffer timeout: what their writers hold is sent so many `seconds` after the first work."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.edges: dict[_Station, list[int]] = {}
+        """Of each task, the indexes of these edges among those that leave it."""
+        self.due: float | None = None
+        """When to flush, by the monotonic clock; None while nothing may be buffered."""
+
+    def arm(self) -> None:
+        """Flushes after the timeout, since something may have been written."""
+        if self.due is None:
+            self.due = time.monotonic() + self.seconds
+
+    def flush(self) -> None:
+        """Sends what the tasks have written to these edges; those that wait for credit send it later."""
+        self.due = None
+        for station, edges in self.edges.items():
+            if station.waiting:
+                self.due = time.monotonic() + max(self.seconds, _LOOK_SECONDS)
+            else:
+                station.task.flush(edges)
+
+
 class Pipeline:
-    """The tasks of a slot. `flush_seconds` is the buffer timeout: 0 to send after each step, None to send full blocks only.
+    """The tasks of a slot. `flush_seconds` is the buffer timeout of operators without one of their own: 0 to send after each
+    step, None to send full blocks only.
 
     `on_activity` is called once per epoch, with the first thing that happens in it; `on_pass` with each task that has ended
     the epoch at a barrier, before it processes what is behind it; `on_end` when the last source has ended.
@@ -87,7 +118,6 @@ class Pipeline:
     ) -> None:
         self._slot = slot
         self._on_end = on_end
-        self._flush_seconds = flush_seconds
         self._on_activity = on_activity
         self._on_pass = on_pass
         channels = sum(len(group) for task in tasks for group in task.vertex.inputs[task.subtask])
@@ -96,8 +126,10 @@ class Pipeline:
         self._order = sorted(self._stations.values(), key=lambda station: -station.task.vertex.level)
         self._outs: dict[tuple[int, int, int], OutChannel] = {}
         self._outgoing: dict[int, list[bytes | memoryview]] = {}
+        self._flushers: dict[float, _OutputFlusher] = {}
+        """By timeout. An edge without a timeout is in none."""
         for station in self._order:
-            self._connect(station)
+            self._connect(station, flush_seconds)
         self._open = False
         """Whether the tasks work: from the first epoch on, unless a barrier has halted them."""
         self._halts = False
@@ -108,14 +140,19 @@ class Pipeline:
         """Whether a barrier is passing."""
         self._active_behind = False
         """Whether something has happened behind the barrier that is passing: in the next epoch."""
-        self._flush_due: float | None = None
+        self._round_until = 0.0
+        """When sources are read in any case, by the monotonic clock."""
         self._next_look = 0.0
         self._due: float | None = None
         """When an operator has something to do, in processing time; as of the last look."""
 
-    def _connect(self, station: _Station) -> None:
+    def _connect(self, station: _Station, flush_seconds: float | None) -> None:
         task = station.task
-        for edge in task.vertex.out_edges:
+        for index, edge in enumerate(task.vertex.out_edges):
+            seconds = flush_seconds if edge.buffer_timeout is None else edge.buffer_timeout / 1000
+            if seconds is not None:
+                flusher = self._flushers.setdefault(seconds, _OutputFlusher(seconds))
+                flusher.edges.setdefault(station, []).append(index)
             for target in edge.targets[task.subtask]:
                 address = (edge.target_slots[target], edge.target_vertex, edge.channel_base + task.subtask)
                 out = self._outs[address] = OutChannel(*address, station)
@@ -168,7 +205,9 @@ class Pipeline:
             self._note_activity()
         if self._halts:
             self._open = False
-            self._flush_due = self._due = None
+            self._due = None
+            for flusher in self._flushers.values():
+                flusher.due = None
         busy: dict[int, float] = {}
         for station in self._order:
             level = station.task.vertex.level
@@ -238,11 +277,13 @@ class Pipeline:
         if not self._open:
             return False
         worked = aligned = False
+        reads = self._round_is_over()
         for station in self._order:
             if station.waiting or self._rests(station):
                 continue
             if station.inbox:
                 channel, frame = station.inbox.popleft()
+                station.round = max(0, station.round - 1)
                 if frame.kind == BARRIER:
                     station.unaligned.discard(channel.channel)
                     aligned = True
@@ -252,9 +293,11 @@ class Pipeline:
                     self._note_behind(station)
             elif not station.passed and not station.unaligned:
                 aligned |= self._pass(station)
-            elif station.reads and time.monotonic() >= station.next_read and self._read(station):
+            elif reads and station.reads and time.monotonic() >= station.next_read and self._read(station):
                 worked = True
                 self._note_behind(station)
+        if reads:
+            self._begin_round()
         if worked:
             self._note_work()
         worked |= aligned  # A barrier is no activity: else an idle job would have one after the other.
@@ -262,9 +305,23 @@ class Pipeline:
         if not worked or now >= self._next_look:
             worked |= self._tick()
             self._next_look = now + _LOOK_SECONDS
-        if self._flush_due is not None and now >= self._flush_due:
-            self.flush()
+        for flusher in self._flushers.values():
+            if flusher.due is not None and now >= flusher.due:
+                flusher.flush()
         return worked
+
+    def _round_is_over(self) -> bool:
+        """Returns whether sources may be read: what had arrived when they were read last is processed. Else blocks would
+        arrive faster than one a step is processed, and barriers would wait behind ever more of them.
+        """
+        return time.monotonic() >= self._round_until or not any(
+            station.round for station in self._order if not station.waiting and not self._rests(station)
+        )
+
+    def _begin_round(self) -> None:
+        self._round_until = time.monotonic() + _LONGEST_ROUND_SECONDS
+        for station in self._order:
+            station.round = len(station.inbox)
 
     def _rests(self, station: _Station) -> bool:
         """Returns whether a task does nothing until the next epoch begins."""
@@ -272,7 +329,7 @@ class Pipeline:
 
     def _note_work(self) -> None:
         self._note_activity()
-        self._arm_flush()
+        self._arm_flushers()
 
     def _note_activity(self) -> None:
         if not self._active:
@@ -283,9 +340,9 @@ class Pipeline:
         if self._passing and station.passed:
             self._active_behind = True
 
-    def _arm_flush(self) -> None:
-        if self._flush_seconds is not None and self._flush_due is None:
-            self._flush_due = time.monotonic() + self._flush_seconds
+    def _arm_flushers(self) -> None:
+        for flusher in self._flushers.values():
+            flusher.arm()
 
     def _process(self, station: _Station, channel: InChannel, frame: Frame) -> None:
         task = station.task
@@ -311,7 +368,7 @@ class Pipeline:
         if task.finished:
             self._note_end()
         if task.buffered:
-            self._arm_flush()  # Perhaps only a watermark or a marker, which is no activity.
+            self._arm_flushers()  # Perhaps only a watermark or a marker, which is no activity.
         return read > 0 or task.finished
 
     def _note_end(self) -> None:
@@ -333,7 +390,7 @@ class Pipeline:
         """Looks for what is due and what is to be sent with the next step, since operators were called."""
         self._next_look = 0.0
         if self._open:
-            self._arm_flush()
+            self._arm_flushers()
 
     def wake_sources(self) -> None:
         """Lets sources be read soon, since one has announced data."""
@@ -387,16 +444,12 @@ class Pipeline:
     @property
     def wants_flush(self) -> bool:
         """Returns whether something may be buffered that a flush would send."""
-        return self._flush_due is not None
+        return any(flusher.due is not None for flusher in self._flushers.values())
 
     def flush(self) -> None:
-        """Sends all that the tasks have written; those that wait for credit send it later."""
-        self._flush_due = None
-        for station in self._order:
-            if station.waiting:
-                self._flush_due = time.monotonic() + max(self._flush_seconds or 0.0, _LOOK_SECONDS)
-            else:
-                station.task.flush()
+        """Sends what the tasks have written, before its timeout; blocks without a timeout stay until they are full."""
+        for flusher in self._flushers.values():
+            flusher.flush()
 
     def take_outgoing(self) -> list[tuple[int, list[bytes | memoryview]]]:
         """Returns the frames to send, by slot, and forgets them."""
@@ -411,10 +464,11 @@ class Pipeline:
         if any(station.inbox for station in able):
             return 0.0
         now = time.monotonic()
-        waits = [] if self._flush_due is None else [self._flush_due - now]
+        waits = [flusher.due - now for flusher in self._flushers.values() if flusher.due is not None]
         # A source that waits for requests in flight before it passes a barrier is due by the clock.
         waits += [station.next_read - now for station in able if station.reads and station.passed]
         if self._due is not None:
             waits.append(self._due - time.time())
+        # A timer may lie so far ahead that no system call could wait for it.
         least = min(waits, default=math.inf)
-        return None if least == math.inf else max(0.0, least)
+        return None if least == math.inf else min(max(0.0, least), _LONGEST_WAIT_SECONDS)

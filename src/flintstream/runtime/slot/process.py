@@ -42,7 +42,7 @@ from flintstream.runtime.slot.messages import (
     Close,
     Deploy,
     EndEpoch,
-    FetchPage,
+    FetchPages,
     ListStaged,
     Look,
     Measure,
@@ -383,8 +383,8 @@ class SlotProcess:
                 return slot.checkpoint_aborted(checkpoint_id)
             case ListStaged():
                 return slot.staged()
-            case FetchPage(spool, page):
-                return slot.fetch(spool, page)
+            case FetchPages(spool, first):
+                return slot.fetch(spool, first)
             case ReleaseSpool(spool):
                 return slot.release([spool])
             case Close():
@@ -500,8 +500,8 @@ class SlotProcess:
 
     def _send_spool(self, spool: str, connection: JobConnection) -> None:
         """Streams the pages of a spool to a Spark task; they are kept, since it may be retried."""
-        for page in range(self._slot.pages(spool)):
-            _send(connection, OUTPUT + self._slot.fetch(spool, page))
+        for page in self._slot.fetch_all(spool):
+            _send(connection, OUTPUT + page)
         _send(connection, DONE)
         self._hang_up(connection)
 

@@ -221,8 +221,8 @@ class EpochReport:
     vertices: list[VertexReport]
     spools: dict[str, int]
     """The number of pages to fetch, by spool."""
-    first_pages: dict[str, bytes]
-    """The first page of each spool, so that small results need no second call."""
+    first_pages: dict[str, list[bytes]]
+    """The first pages of each spool, unless they are large, so that small results need no second call."""
     next_due: float | None
     """When this slot needs the next epoch even without data."""
     busy: dict[int, float]

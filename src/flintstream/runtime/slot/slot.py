@@ -23,7 +23,7 @@ from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import VertexDeployment
 from flintstream.runtime.faults import Fault, engine_fault
 from flintstream.runtime.operators.source import SourceHead
-from flintstream.runtime.services import SlotServices
+from flintstream.runtime.services import SlotServices, Spool
 from flintstream.runtime.slot.fence import Fence
 from flintstream.runtime.slot.garbage import resident_bytes
 from flintstream.runtime.slot.messages import (
@@ -43,7 +43,8 @@ from flintstream.runtime.slot.transport import Inlet, Outlet
 from flintstream.runtime.state.backend import KeyedStateBackend
 from flintstream.runtime.state.queryable import QueryableState
 
-_FIRST_PAGE_BYTES = 1 << 20
+_REPLY_BYTES = 1 << 20
+"""The most bytes of results in one reply, unless a single page has more."""
 _LAST_GAUGES_SECONDS = 0.2
 _QUERY_STEP_SECONDS = 0.01
 """How long to work between two safe points where queries wait for them."""
@@ -263,12 +264,20 @@ class Slot:
         known = self._services.find(spool)
         return 0 if known is None else known.pages
 
-    def fetch(self, spool: str, page: int) -> bytes:
-        """Returns a page of a spool."""
-        known = self._services.find(spool)
+    def fetch(self, spool: str, first: int) -> list[bytes]:
+        """Returns pages of a spool from one on: at least one."""
+        known = self._spool(spool)
+        return known.some_pages(first, _REPLY_BYTES) or [known.page(first)]
+
+    def fetch_all(self, spool: str) -> Iterator[bytes]:
+        """Yields all pages of a spool; none if there is no such spool."""
+        return map(self._spool(spool).page, range(self.pages(spool))) if self.pages(spool) else iter(())
+
+    def _spool(self, name: str) -> Spool:
+        known = self._services.find(name)
         if known is None:
-            raise KeyError(f"slot {self.number} has no spool {spool}")
-        return known.page(page)
+            raise KeyError(f"slot {self.number} has no spool {name}")
+        return known
 
     def release(self, spools: list[str]) -> None:
         """Removes spools that the driver has read."""
@@ -293,15 +302,15 @@ class Slot:
     def _reports(self, metrics: Collected | None, live: bool = False) -> list[VertexReport]:
         return [task.report(_of_task(metrics, task.vertex.vertex_id, task.subtask), live) for task in self.tasks]
 
-    def _first_pages(self, spools: dict[str, int]) -> dict[str, bytes]:
-        """Returns the first page of each spool, unless it is large; clears spools with a single page."""
+    def _first_pages(self, spools: dict[str, int]) -> dict[str, list[bytes]]:
+        """Returns the first pages of each spool, unless they are large; clears spools that have no others."""
         found = {}
         for name, pages in spools.items():
             spool = self._services.sealed[name]
-            if spool.kept or len(page := spool.page(0)) > _FIRST_PAGE_BYTES:
+            if spool.kept:
                 continue
-            found[name] = page
-            if pages == 1:
+            found[name] = spool.some_pages(0, _REPLY_BYTES)
+            if len(found[name]) == pages:
                 self._services.release(name)
         return found
 

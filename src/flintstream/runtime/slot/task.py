@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -308,9 +308,9 @@ class Task:
         return any(writer.buffered for writer in self._writers)
 
     @_located
-    def flush(self) -> None:
-        """Sends what the writers have buffered."""
-        for writer in self._writers:
+    def flush(self, edges: Iterable[int] | None = None) -> None:
+        """Sends what the writers have buffered: all, or those of some of the vertex's `out_edges`, by index."""
+        for writer in self._writers if edges is None else map(self._writers.__getitem__, edges):
             writer.flush()
 
     @_located

@@ -28,6 +28,7 @@ from flintstream.runtime.context import JobInfo
 from flintstream.runtime.deployment import JobDeployment
 from flintstream.runtime.faults import UserCodeError, engine_fault
 from flintstream.runtime.operators.sinks import PRINT_SPOOL
+from flintstream.runtime.slot import slot as slot_module
 from flintstream.runtime.slot.fence import EnteredTwice, Refused
 from flintstream.runtime.slot.messages import DataReady, SlotFailed, TakeSnapshot
 from flintstream.runtime.slot.protocol import EpochReport, Hello, SourceWork
@@ -85,7 +86,8 @@ class Hosted:
         return coordinator.work(100).splits
 
     def printed(self, report: EpochReport) -> list[str]:
-        return [line.split("> ")[1] for line in pickle.loads(report.first_pages[PRINT_SPOOL])]
+        [page] = report.first_pages[PRINT_SPOOL]
+        return [line.split("> ")[1] for line in pickle.loads(page)]
 
 
 def keyed_block(*values: int) -> bytes:
@@ -219,19 +221,31 @@ class TestResults:
         assert hosted.slot.pages(PRINT_SPOOL) == 0
         assert hosted.slot.end_epoch().spools == {}
 
-    def test_a_large_one_is_fetched_page_by_page_and_released(self, hosted):
+    def test_a_large_one_is_fetched_in_parts_and_released(self, hosted, monkeypatch):
+        monkeypatch.setattr(slot_module, "_REPLY_BYTES", 150_000)
+        hosted.begin()
+        inlet = hosted.enter(1)
+        inlet.receive(1, 0, 0, keyed_block(*([2] * 30_000)))
+        inlet.mark_all()
+        report = hosted.slot.end_epoch()
+        parts = [report.first_pages[PRINT_SPOOL]]
+        while (fetched := sum(map(len, parts))) < report.spools[PRINT_SPOOL]:
+            parts.append(hosted.slot.fetch(PRINT_SPOOL, fetched))
+        assert len(parts) > 1
+        assert all(1 <= len(part) < report.spools[PRINT_SPOOL] and sum(map(len, part)) <= 150_000 for part in parts)
+        assert [f"1> 0: {count}" for count in range(1, 30_001)] == [
+            line for part in parts for page in part for line in pickle.loads(page)
+        ]
+
+    def test_a_page_that_is_larger_than_a_reply_is_fetched_alone(self, hosted, monkeypatch):
+        monkeypatch.setattr(slot_module, "_REPLY_BYTES", 10)
         hosted.begin()
         inlet = hosted.enter(1)
         inlet.receive(1, 0, 0, keyed_block(*([2] * 5000)))
         inlet.mark_all()
         report = hosted.slot.end_epoch()
-        pages = report.spools[PRINT_SPOOL]
-        assert pages > 1
-        fetched = [hosted.slot.fetch(PRINT_SPOOL, page) for page in range(pages)]
-        assert [f"1> 0: {count}" for count in range(1, 5001)] == [
-            line for page in fetched for line in pickle.loads(page)
-        ]
-        assert report.first_pages[PRINT_SPOOL] == fetched[0]
+        assert report.first_pages == {PRINT_SPOOL: []}
+        assert {len(hosted.slot.fetch(PRINT_SPOOL, page)) for page in range(report.spools[PRINT_SPOOL])} == {1}
         hosted.slot.release([PRINT_SPOOL])
         assert hosted.slot.pages(PRINT_SPOOL) == 0
         assert hosted.slot.staged() == {}
