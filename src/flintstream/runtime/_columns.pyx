@@ -12,8 +12,12 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTu
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from flintstream.common.types import Row, RowKind
+import pickle
 
+from flintstream.common.types import Row, RowKind
+from flintstream.runtime.detach import PLAIN
+
+cdef frozenset plain = PLAIN
 cdef object INSERT = RowKind.INSERT
 cdef object new_row = object.__new__
 
@@ -34,7 +38,7 @@ cdef extern from "Python.h":
     Py_ssize_t PyUnicode_GET_LENGTH(object)
     bytes PyUnicode_AsEncodedString(object, const char*, const char*)
     object PyUnicode_DecodeUTF8(const char*, Py_ssize_t, const char*)
-    object PyUnicode_New(Py_ssize_t, Py_UCS4)
+    object PyUnicode_DecodeASCII(const char*, Py_ssize_t, const char*)
     void PyObject_GC_UnTrack(void*)
 
 cdef enum:
@@ -307,7 +311,39 @@ cdef bint write_rows(Buffer* out, PyObject** items, Py_ssize_t count, int depth)
 
 
 cdef bint write_column(Buffer* out, PyObject** items, Py_ssize_t count, int depth) except -1:
-    """Writes a column; returns False if its items are not all of one class that has columns."""
+    """Writes a column; returns False if an item can be changed, or is of a class that is not known."""
+    cdef Py_ssize_t start = out.size
+    if write_typed(out, items, count, depth):
+        return True
+    out.size = start
+    return write_plain(out, items, count)
+
+
+cdef bint write_plain(Buffer* out, PyObject** items, Py_ssize_t count) except -1:
+    """Writes values of several classes as a pickle. None of them can be changed: so nothing is lost by it that two columns do
+    not share them any more.
+    """
+    cdef Py_ssize_t i
+    cdef uint64_t length
+    cdef list copied
+    cdef bytes data
+    for i in range(count):
+        if type(<object> items[i]) not in plain:
+            return False
+    copied = [<object> items[i] for i in range(count)]
+    try:
+        data = pickle.dumps(copied, 5)
+    except Exception:
+        return False  # A time zone of a local class, say, of which the whole block's pickle knows what to do.
+    length = PyBytes_GET_SIZE(data)
+    put_byte(out, c"p")
+    put(out, &length, 8)
+    put(out, PyBytes_AS_STRING(data), length)
+    return True
+
+
+cdef bint write_typed(Buffer* out, PyObject** items, Py_ssize_t count, int depth) except -1:
+    """Writes a column of one class; returns False if its items are of several, or of one that has no columns."""
     cdef object first = <object> items[0]
     cdef Py_ssize_t i
     cdef list copied
@@ -504,11 +540,7 @@ cdef list read_strings(Reader* source, Py_ssize_t count, uint8_t kind):
         length = narrow(lengths, i, width)
         data = take(source, length) if length else lengths
         if kind == c"s":
-            if length == 0:
-                item = ""
-            else:
-                item = PyUnicode_New(length, 127)
-                memcpy(PyUnicode_DATA(item), data, length)
+            item = PyUnicode_DecodeASCII(data, length, NULL)
         elif kind == c"u":
             item = PyUnicode_DecodeUTF8(data, length, "surrogatepass")
         else:
@@ -569,6 +601,15 @@ cdef list read_rows(Reader* source, Py_ssize_t count, int depth, bint named):
     return rows
 
 
+cdef list read_plain(Reader* source, Py_ssize_t count):
+    cdef uint64_t length
+    memcpy(&length, take(source, 8), 8)
+    column = pickle.loads(PyBytes_FromStringAndSize(take(source, length), length))
+    if type(column) is not list or len(column) != count:
+        raise ValueError(f"a block has a column that is no list of {count} values")
+    return column
+
+
 cdef list read_column(Reader* source, Py_ssize_t count, int depth):
     cdef uint8_t kind = take_byte(source)
     cdef int64_t value
@@ -585,6 +626,8 @@ cdef list read_column(Reader* source, Py_ssize_t count, int depth):
         return read_rows(source, count, depth, kind == c"R")
     if kind == c"d":
         return read_floats(source, count)
+    if kind == c"p":
+        return read_plain(source, count)
     if kind == c"b":
         return read_booleans(source, count)
     if kind == c"N":

@@ -1,8 +1,8 @@
-"""Columns: a block whose records are numbers, strings, and tuples and Rows of them, as bytes.
+"""Columns: a block whose records are numbers, strings and the like, and tuples and Rows of them, as bytes.
 
 Pickle writes and reads such records one object at a time. A column is written and read by a loop in C, in a third of
-the time, and takes fewer bytes. What else a block may hold is pickled: every record is looked at, and one of another
-class makes the whole block a pickle.
+the time, and takes fewer bytes. What else a block may hold is pickled: every record is looked at, and one that can be
+changed makes the whole block a pickle.
 
 Only the compiled module writes columns; without it all blocks are pickles. Columns are read without it, too: the slots
 of a job may run on machines of both kinds.
@@ -15,6 +15,7 @@ timestamps and keys. Numbers are little-endian. A column begins with its kind:
     c       the same integer for all, in eight bytes
     i       integers: the least in eight bytes, the width, and the difference of each to the least
     d       floats, eight bytes each
+    p       immutable values of several classes, or of others: the length of a pickle in eight bytes, and the pickle of a list
     s u y   ASCII strings, UTF-8 strings, bytes: the width and the lengths in bytes, and all bytes
     t       tuples: the number of elements in two bytes, and a column for each
     r R     Rows that insert, without names or with the same: the number of fields in two bytes, the names as a column of
@@ -24,6 +25,7 @@ timestamps and keys. Numbers are little-endian. A column begins with its kind:
 
 from __future__ import annotations
 
+import pickle
 import struct
 import sys
 from array import array
@@ -80,6 +82,11 @@ class _Reader:
             fields = None if kind == b"r" else tuple(self.column(arity)) if arity else ()
             columns = [self.column(count) for _ in range(arity)]
             return make_rows(zip(*columns) if columns else [()] * count, fields)
+        if kind == b"p":
+            found = pickle.loads(self.take(self.number("Q")))
+            if type(found) is not list or len(found) != count:
+                raise ValueError(f"a block has a column that is no list of {count} values")
+            return found
         if kind == b"d":
             return self._array("d", count).tolist()
         if kind == b"b":

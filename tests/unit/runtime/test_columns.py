@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import math
 import subprocess
 import sys
+from contextlib import suppress
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -38,7 +37,16 @@ def compound(shape: tuple[list[Any], Any]) -> Any:
 
 
 _SIXTY_FOUR = st.integers(-(2**63), 2**63 - 1)
+_OTHERS = st.decimals(allow_nan=False) | st.datetimes() | st.dates() | st.timedeltas() | st.uuids()
 _ATOMS = [
+    st.integers()
+    | st.none()
+    | st.booleans()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=3)
+    | st.binary(max_size=3),
+    _OTHERS,
+    st.none() | st.decimals(allow_nan=False),
     _SIXTY_FOUR,
     st.integers(-3, 300),
     st.just(7),
@@ -120,24 +128,14 @@ class Text(str):
 @pytest.mark.parametrize(
     "values",
     [
-        [1, 2, True],
-        [1, 2, 2.0],
-        [1, 2, None],
-        [1, 2, 2**63],
-        [1, 2, -(2**63) - 1],
         [1, 2, Kind.ONE],
         ["a", "b", Text("c")],
         [(1, 2), (3, 4), Pair(5, 6)],
         [(1, 2), (3, 4), (5,)],
-        [(1, 2), (3, 4), (5, "6")],
         [(1, 2), (3, 4), [5, 6]],
-        [1.5, 2.5, 3],
+        [(1, 2), (3, 4), 5],
         [b"a", b"b", bytearray(b"c")],
         [(1, [2])] * 3,
-        [decimal.Decimal(1)] * 3,
-        [datetime.datetime(2026, 1, 1)] * 3,
-        [True, False, 1],
-        [None, None, 0],
         [Row(1), Row(2), Row.of_kind(RowKind.DELETE, 3)],
         [Row(1), Row(2), Row(a=3)],
         [Row(b=1), Row(b=2), Row(a=3)],
@@ -147,7 +145,7 @@ class Text(str):
     ],
     ids=repr,
 )
-def test_a_single_record_of_another_class_makes_the_block_a_pickle(values: list[Any]) -> None:
+def test_a_single_record_that_can_be_changed_or_is_of_another_class_makes_the_block_a_pickle(values: list[Any]) -> None:
     for position in range(len(values)):
         rotated = values[position:] + values[:position]
         assert columns.encode(rotated, None, None) is None
@@ -178,10 +176,8 @@ def test_a_block_that_is_cut_off_or_altered_raises_or_gives_something_else(batch
     place, byte = data.draw(st.integers(6, len(block) - 1)), data.draw(st.integers(0, 255))
     altered = block[:place] + bytes([byte]) + block[place + 1 :]
     for read in READERS:
-        try:
+        with suppress(Exception):
             read(altered)
-        except (ValueError, OverflowError, MemoryError, IndexError, TypeError):
-            pass
 
 
 @compiled
