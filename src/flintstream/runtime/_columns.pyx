@@ -15,11 +15,14 @@ from libc.string cimport memcpy
 import pickle
 
 from flintstream.common.types import Row, RowKind
+from flintstream.runtime.columns import is_named_tuple
 from flintstream.runtime.detach import PLAIN
 
 cdef frozenset plain = PLAIN
 cdef object INSERT = RowKind.INSERT
 cdef object new_row = object.__new__
+cdef object new_tuple = tuple.__new__
+cdef object as_tuple = tuple
 
 cdef extern from "Python.h":
     ctypedef struct PyListObject:
@@ -268,6 +271,28 @@ cdef bint write_tuples(Buffer* out, PyObject** items, Py_ssize_t count, int dept
         PyMem_Free(parts)
 
 
+cdef bint write_named_tuples(Buffer* out, PyObject** items, Py_ssize_t count, int depth) except -1:
+    cdef Py_ssize_t i
+    cdef uint32_t length
+    cdef list plain_tuples = []
+    cdef bytes reference
+    cdef object kind = type(<object> items[0])
+    for i in range(count):
+        if type(<object> items[i]) is not kind:
+            return False
+    try:
+        reference = pickle.dumps(kind, 5)
+    except Exception:
+        return False  # A local class.
+    for i in range(count):
+        plain_tuples.append(as_tuple(<object> items[i]))
+    length = PyBytes_GET_SIZE(reference)
+    put_byte(out, c"n")
+    put(out, &length, 4)
+    put(out, PyBytes_AS_STRING(reference), length)
+    return write_tuples(out, (<PyListObject*> plain_tuples).ob_item, count, depth)
+
+
 cdef bint write_rows(Buffer* out, PyObject** items, Py_ssize_t count, int depth) except -1:
     """Writes Rows with the same names that are no changes of a changelog."""
     cdef Py_ssize_t i, place, arity
@@ -362,6 +387,8 @@ cdef bint write_typed(Buffer* out, PyObject** items, Py_ssize_t count, int depth
     if PyBytes_CheckExact(first):
         copied = [<object> items[i] for i in range(count)]
         return write_bytes(out, copied, c"y")
+    if is_named_tuple(type(first)):
+        return write_named_tuples(out, items, count, depth)
     if type(first) is Row:
         return write_rows(out, items, count, depth)
     return False
@@ -559,7 +586,7 @@ cdef list read_tuples(Reader* source, Py_ssize_t count, int depth):
     if depth >= DEEPEST:
         raise ValueError("a block of columns has tuples in tuples in tuples")
     for place in range(arity):
-        atoms = atoms and next_byte(source) not in (c"t", c"r", c"R")
+        atoms = atoms and next_byte(source) not in (c"t", c"n", c"r", c"R")
         columns.append(read_column(source, count, depth + 1))
     if arity == 0:
         return read_same((), count)
@@ -575,6 +602,19 @@ cdef list read_tuples(Reader* source, Py_ssize_t count, int depth):
             # Numbers and strings are in no cycle: the collector finds that out by itself, later.
             PyObject_GC_UnTrack(<void*> made)
     return column
+
+
+cdef list read_named_tuples(Reader* source, Py_ssize_t count, int depth):
+    cdef Py_ssize_t i
+    cdef uint32_t length
+    cdef list found = []
+    memcpy(&length, take(source, 4), 4)
+    kind = pickle.loads(PyBytes_FromStringAndSize(take(source, length), length))
+    if not is_named_tuple(kind) or take_byte(source) != c"t":
+        raise ValueError(f"a block has a column of named tuples of {kind!r}, which is no class of such")
+    for values in read_tuples(source, count, depth):
+        found.append(new_tuple(kind, values))
+    return found
 
 
 cdef list read_rows(Reader* source, Py_ssize_t count, int depth, bint named):
@@ -622,6 +662,8 @@ cdef list read_column(Reader* source, Py_ssize_t count, int depth):
         return read_strings(source, count, kind)
     if kind == c"t":
         return read_tuples(source, count, depth)
+    if kind == c"n":
+        return read_named_tuples(source, count, depth)
     if kind == c"r" or kind == c"R":
         return read_rows(source, count, depth, kind == c"R")
     if kind == c"d":

@@ -15,9 +15,12 @@ timestamps and keys. Numbers are little-endian. A column begins with its kind:
     c       the same integer for all, in eight bytes
     i       integers: the least in eight bytes, the width, and the difference of each to the least
     d       floats, eight bytes each
-    p       immutable values of several classes, or of others: the length of a pickle in eight bytes, and the pickle of a list
+    p       immutable values of several classes, or of others: the length of a pickle in eight bytes, and the pickle of a
+            list
     s u y   ASCII strings, UTF-8 strings, bytes: the width and the lengths in bytes, and all bytes
     t       tuples: the number of elements in two bytes, and a column for each
+    n       named tuples: the length of a pickled reference to their class in four bytes, the reference, and a column of
+            tuples
     r R     Rows that insert, without names or with the same: the number of fields in two bytes, the names as a column of
             strings (only if there are fields), and a column for each field
     =       of keys: the position of the key in each value, in two bytes; 65535 for the value itself
@@ -45,6 +48,22 @@ HEADER_BYTES = 2 + _COUNT.size
 
 Decoded = tuple[list[Any], "list[int] | None", "list[Any] | None", int]
 """Values, timestamps, keys, and the number of bytes read."""
+
+
+def is_named_tuple(kind: Any) -> bool:
+    """Returns whether a class is made by `NamedTuple` or `namedtuple`, with nothing that says how to copy or make it."""
+    known = _NAMED_TUPLES.get(kind)
+    if known is None:
+        known = _NAMED_TUPLES[kind] = (
+            isinstance(kind, type)
+            and kind.__bases__ == (tuple,)
+            and getattr(kind.__new__, "__module__", None) == f"namedtuple_{kind.__name__}"
+            and all(getattr(kind, name) is getattr(object, name) for name in ("__reduce__", "__reduce_ex__"))
+        )
+    return known
+
+
+_NAMED_TUPLES: dict[Any, bool] = {}
 
 
 class _Reader:
@@ -77,6 +96,11 @@ class _Reader:
         if kind == b"t":
             columns = [self.column(count) for _ in range(self.number("H"))]
             return list(zip(*columns)) if columns else [()] * count
+        if kind == b"n":
+            made = pickle.loads(self.take(self.number("I")))
+            if not is_named_tuple(made):
+                raise ValueError(f"a block has a column of named tuples of {made!r}, which is no class of such")
+            return [tuple.__new__(made, values) for values in self.column(count)]
         if kind in (b"r", b"R"):
             arity = self.number("H")
             fields = None if kind == b"r" else tuple(self.column(arity)) if arity else ()

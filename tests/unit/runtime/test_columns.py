@@ -22,6 +22,11 @@ compiled = pytest.mark.skipif(columns.decode is columns.decode_in_python, reason
 READERS = [columns.decode, columns.decode_in_python]
 
 
+class Pair(NamedTuple):
+    one: int
+    other: int
+
+
 def unnamed_row(values: tuple[Any, ...]) -> Row:
     return Row(*values)
 
@@ -33,6 +38,9 @@ def named_row(values: tuple[Any, ...]) -> Row:
 def compound(shape: tuple[list[Any], Any]) -> Any:
     """Tuples of some shapes, or Rows."""
     parts, make = shape
+    if make == "pair":
+        first, second = ([*parts, st.just(0), st.just("")])[:2]
+        return st.builds(Pair, first, second)
     return st.tuples(*parts) if make is None else st.tuples(*parts).map(make)
 
 
@@ -60,7 +68,9 @@ _ATOMS = [
 ]
 _SHAPES = st.recursive(
     st.sampled_from(_ATOMS),
-    lambda shape: st.tuples(st.lists(shape, max_size=3), st.sampled_from([None, unnamed_row, named_row])).map(compound),
+    lambda shape: st.tuples(st.lists(shape, max_size=3), st.sampled_from([None, unnamed_row, named_row, "pair"])).map(
+        compound
+    ),
     max_leaves=6,
 )
 
@@ -111,9 +121,21 @@ def test_every_column_comes_back(batch: Batch) -> None:
         assert batch.keys is None or all(map(same, keys, batch.keys))
 
 
-class Pair(NamedTuple):
+class OtherPair(NamedTuple):
     one: int
     other: int
+
+
+class SubPair(Pair):
+    pass
+
+
+class OddPair(NamedTuple):
+    one: int
+    other: int
+
+    def __reduce__(self) -> Any:
+        return OddPair, (self.one, self.other)
 
 
 class Kind(IntEnum):
@@ -132,6 +154,11 @@ class Text(str):
         ["a", "b", Text("c")],
         [(1, 2), (3, 4), Pair(5, 6)],
         [(1, 2), (3, 4), (5,)],
+        [Pair(1, 2), Pair(3, 4), (5, 6)],
+        [Pair(1, 2), Pair(3, 4), OtherPair(5, 6)],
+        [SubPair(1, 2)] * 3,
+        [OddPair(1, 2)] * 3,
+        [Pair(1, [2]), Pair(3, [4]), Pair(5, [6])],
         [(1, 2), (3, 4), [5, 6]],
         [(1, 2), (3, 4), 5],
         [b"a", b"b", bytearray(b"c")],
