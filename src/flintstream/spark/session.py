@@ -121,6 +121,9 @@ _JOB_SETTINGS = {
     "spark.sql.dataFrameQueryContext.enabled": "false",
 }
 
+# Compiling the Java code of a plan takes longer than interpreting it for the few rows of an epoch.
+_WITHOUT_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
 _lock = threading.Lock()
 _work_directory: Path | None = None
 _own: _OwnSpark | None = None
@@ -175,10 +178,12 @@ def get_or_create_session(config: Mapping[str, str] | None = None, slots: int = 
     return spark
 
 
-def job_session(spark: SparkSession) -> SparkSession:
-    """Returns a new session of the same Spark application, with the settings of epochs."""
+def job_session(spark: SparkSession, generates_code: bool = True) -> SparkSession:
+    """Returns a new session of the same Spark application, with the settings of epochs. Without generated code, for
+    plans whose rows are blocks only, the first one needs no compiler in the JVM.
+    """
     session = spark.newSession()
-    for key, value in _JOB_SETTINGS.items():
+    for key, value in (_JOB_SETTINGS if generates_code else _JOB_SETTINGS | _WITHOUT_CODE).items():
         session.conf.set(key, value)
     return session
 
