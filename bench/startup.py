@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from bench.report import Result, Row
 from bench.timing import MeasurementError
 
-ROUNDS, QUICK_ROUNDS = 9, 1
+ROUNDS, QUICK_ROUNDS = 7, 1
 TARGET = 1.15
 MAKING_SECONDS = 1800.0
 PROGRAM = Path(__file__).resolve().parent.parent / "examples" / "word_count.py"
@@ -30,7 +30,12 @@ spark = SparkSession.builder.master("local[2]").getOrCreate()
 """
 COLLECT = SESSION + "print(spark.range(1).collect())\n"
 PYTHON = SESSION + "print(spark.range(1).mapInArrow(lambda batches: batches, 'id long').collect())\n"
-OURS, BARE, BARE_PYTHON, WITHOUT = "Flintstream", "bare PySpark, collect", "bare PySpark, mapInArrow", "word_count without an archive"
+OURS, BARE, BARE_PYTHON, WITHOUT = (
+    "Flintstream",
+    "bare PySpark, collect",
+    "bare PySpark, mapInArrow",
+    "word_count without an archive",
+)
 
 
 def run(quick: bool) -> Result:

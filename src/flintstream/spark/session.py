@@ -64,8 +64,8 @@ _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 # Spark appends "/.<uuid>.sock" to the directory.
 _LONGEST_SOCKET_DIRECTORY = LONGEST_SOCKET_PATH - 43
 
-# The JVM's own warnings go to stdout by default.
-_JVM_OPTIONS = "-Xms64m -XX:-UsePerfData -Xlog:disable -Xlog:all=error:stderr"
+# The JVM's own warnings go to stdout by default. Newer ones call it an error that a class archive does not suit.
+_JVM_OPTIONS = "-Xms64m -XX:-UsePerfData -Xlog:disable -Xlog:all=error:stderr -Xlog:cds*=off:stderr"
 # Spark refuses to start with less than 450 MB of heap besides a survivor space. For so small a heap the serial
 # collector with a small young generation takes the least memory, at the same speed; a user who sets another size gets
 # Java's default.
