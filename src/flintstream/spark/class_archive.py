@@ -20,7 +20,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from pathlib import Path
 from pyspark import __version__ as spark_version
 
 from flintstream.common.config_values import parse_memory_size
+from flintstream.spark.class_archive_maker import failures, note_failure
 from flintstream.spark.java import JavaRuntime
 
 __all__ = ["CLASS_ARCHIVE_VARIABLE", "ClassArchive", "archive_directory", "find_archive"]
@@ -36,9 +36,8 @@ __all__ = ["CLASS_ARCHIVE_VARIABLE", "ClassArchive", "archive_directory", "find_
 CLASS_ARCHIVE_VARIABLE = "FLINT_CLASS_ARCHIVE"
 """`off`, or the directory of the archives."""
 _OFF = ("off", "0", "false", "no")
-_MOST_REFUSALS = 2
-"""After so many archives that the JVM would not use, no other is made for `_REFUSED_SECONDS`."""
-_REFUSED_SECONDS = 30 * 24 * 3600.0
+_MOST_FAILURES = 2
+"""After so many archives that could not be made, or that the JVM would not use, no other is made for a month."""
 _LEAST_FREE_BYTES = 1 << 30
 _LEAST_UNCOMPRESSED_HEAP = 31 << 30
 """A JVM with a heap of about 32 GB represents references in another way than the archive does."""
@@ -74,17 +73,12 @@ class ClassArchive:
             return f"-XX:DumpLoadedClassList={self.recorded}"
         return f"-XX:SharedArchiveFile={self.path} -Xshare:auto"
 
-    @property
-    def refusals(self) -> Path:
-        """Returns the file with the number of archives that the JVM would not use."""
-        return self.path.with_suffix(".refused")
-
     def check_use(self, vm_info: str) -> None:
         """Removes an archive that the JVM, whose property `java.vm.info` is given, has refused: it is made anew."""
         if self.recorded is not None or "sharing" in vm_info:
             return
         with suppress(OSError):
-            self.refusals.write_text(str(1 + _count(self.refusals)))
+            note_failure(self.path)
             self.path.unlink(missing_ok=True)
 
     def start_making(self, class_path: str) -> subprocess.Popen[bytes] | None:
@@ -199,16 +193,8 @@ def _existing_or_new(archive: ClassArchive, work: Path) -> ClassArchive | None:
 
 def _to_be_made(archive: ClassArchive, work: Path) -> ClassArchive | None:
     directory = archive.path.parent
-    if _count(archive.refusals) >= _MOST_REFUSALS or not os.access(directory, os.W_OK):
+    if failures(archive.path) >= _MOST_FAILURES or not os.access(directory, os.W_OK):
         return None
     if shutil.disk_usage(directory).free < _LEAST_FREE_BYTES:
         return None
     return ClassArchive(archive.path, archive.java, work / "classes")
-
-
-def _count(refusals: Path) -> int:
-    try:
-        recent = time.time() - refusals.stat().st_mtime < _REFUSED_SECONDS
-        return int(refusals.read_text()) if recent else 0
-    except (OSError, ValueError):
-        return 0

@@ -1,7 +1,7 @@
 """Makes a class archive, in a process of its own and of low priority; see :mod:`flintstream.spark.class_archive`.
 
 A directory "making-…" beside the archive has the task and what Java writes, so that makers do not meet; the finished
-archive is renamed. Whatever fails, there is no archive, and the next program records the classes again.
+archive is renamed. Whatever fails, there is no archive; failures are counted, so that not every program tries again.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["main"]
+__all__ = ["failures", "main", "note_failure"]
 
 _MOST_SECONDS = 1800.0
 _ABANDONED_SECONDS = 24 * 3600.0
 _UNUSED_SECONDS = 30 * 24 * 3600.0
+_FAILED_SECONDS = 30 * 24 * 3600.0
 # The first compiler is enough for a minute of work. The heap of the archive is written by G1 only.
 _JAVA_OPTIONS = ["-Xshare:dump", "-Xmx512m", "-XX:+UseG1GC", "-XX:TieredStopAtLevel=1", "-Xlog:disable"]
 
@@ -35,9 +36,31 @@ def main(directory: str) -> None:
         _remove_old(archive.parent)
         with _alone(archive) as first:
             if first and not archive.exists():
-                _make(making, task["java"], task["class_path"], archive)
+                try:
+                    _make(making, task["java"], task["class_path"], archive)
+                except (OSError, subprocess.SubprocessError):
+                    note_failure(archive)
+                    raise
     finally:
         shutil.rmtree(making, ignore_errors=True)
+
+
+def failures(archive: Path) -> int:
+    """Returns how many archives of this name could recently not be made, or were refused by the JVM."""
+    file = _failures_file(archive)
+    try:
+        return int(file.read_text()) if time.time() - file.stat().st_mtime < _FAILED_SECONDS else 0
+    except (OSError, ValueError):
+        return 0
+
+
+def note_failure(archive: Path) -> None:
+    """Counts an archive that could not be made, or was refused by the JVM."""
+    _failures_file(archive).write_text(str(failures(archive) + 1))
+
+
+def _failures_file(archive: Path) -> Path:
+    return archive.with_suffix(".failures")
 
 
 def _make(making: Path, java: str, class_path: str, archive: Path) -> None:
@@ -83,5 +106,5 @@ def _remove_old(directory: Path) -> None:
             age = now - path.lstat().st_mtime
             if path.name.startswith("making-") and age > _ABANDONED_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
-            elif path.suffix in (".jsa", ".lock", ".refused") and age > _UNUSED_SECONDS:
+            elif path.suffix in (".jsa", ".lock", ".failures") and age > _UNUSED_SECONDS:
                 path.unlink()

@@ -217,7 +217,7 @@ def test_an_archive_that_the_jvm_refuses_is_replaced_but_not_for_ever(
     assert find_archive(java, spark_home, {}, work, environ) is None
 
     long_ago = time.time() - 60 * 24 * 3600
-    os.utime(archive.refusals, (long_ago, long_ago))
+    os.utime(archive.path.with_suffix(".failures"), (long_ago, long_ago))
     assert found(java, spark_home, work, environ).recorded is not None
 
 
@@ -304,11 +304,16 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_a_maker_that_fails_leaves_nothing(java: JavaRuntime, place: Path) -> None:
-    archive = ClassArchive(place / "test.jsa", java.executable, None)
-    with pytest.raises(subprocess.CalledProcessError):
-        class_archive_maker.main(str(making(archive, place)))
-    assert rest_of(place) == []
+def test_a_maker_that_fails_leaves_nothing_and_is_tried_again_once(
+    java: JavaRuntime, spark_home: Path, work: Path, environ: dict[str, str], place: Path
+) -> None:
+    archive = found(java, spark_home, work, environ)
+    for _ in range(2):
+        assert found(java, spark_home, work, environ).recorded is not None
+        with pytest.raises(subprocess.CalledProcessError):
+            class_archive_maker.main(str(making(archive, place)))
+        assert rest_of(place) == [archive.path.with_suffix(".failures").name]
+    assert find_archive(java, spark_home, {}, work, environ) is None
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -326,7 +331,7 @@ def test_what_nobody_uses_any_more_is_removed(java: JavaRuntime, place: Path) ->
     archive = ClassArchive(place / "test.jsa", java.executable, None)
     directory = making(archive, place)
     long_ago = time.time() - 60 * 24 * 3600
-    for name in ("old.jsa", "old.refused", "mine.txt"):
+    for name in ("old.jsa", "old.failures", "mine.txt"):
         (place / name).write_text("")
         os.utime(place / name, (long_ago, long_ago))
     (place / "new.jsa").write_text("")
@@ -334,7 +339,7 @@ def test_what_nobody_uses_any_more_is_removed(java: JavaRuntime, place: Path) ->
     os.utime(place / "making-killed", (long_ago, long_ago))
     with pytest.raises(subprocess.CalledProcessError):
         class_archive_maker.main(str(directory))
-    assert rest_of(place) == ["mine.txt", "new.jsa"]
+    assert rest_of(place) == ["mine.txt", "new.jsa", "test.failures"]
 
 
 def test_nothing_is_made_where_nothing_was_recorded(place: Path, work: Path) -> None:
