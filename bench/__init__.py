@@ -13,6 +13,7 @@ BENCHMARKS = (
     "chain",
     "latency",
     "epoch_latency",
+    "startup",
     "memory",
     "async_io",
     "checkpoints",

@@ -26,6 +26,8 @@ _PREFETCH: pytest.StashKey[subprocess.Popen[bytes]] = pytest.StashKey()
 # A test's Spark lives for seconds. The optimising compiler of Java would take half of the machine in that time, and pay
 # back nothing; the first one is enough. All drivers that tests start inherit this.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+# Tests leave nothing in the user's cache, and no process that makes an archive behind.
+os.environ.setdefault("FLINT_CLASS_ARCHIVE", "off")
 
 
 def pytest_configure(config: pytest.Config) -> None:

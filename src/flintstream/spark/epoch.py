@@ -33,7 +33,10 @@ class EpochRunner(Transport):
         widths: Sequence[int],
         slots: SlotAccess,
     ) -> None:
-        self._spark = job_session(spark)
+        self._spark = job_session(spark, generates_code=False)
+        self._given = spark
+        self._reading: SparkSession | None = None
+        """The session of epochs that read DataFrames, whose own plans are compiled as usual."""
         self._context = spark.sparkContext
         self._job_id = job_id
         # Unique, even among jobs with the same id: a cancelled group stays cancelled.
@@ -56,7 +59,8 @@ class EpochRunner(Transport):
     def _frame(self, readers: Sequence[DataFrame]) -> DataFrame:
         """Returns the plan of an epoch. Without readers it never changes: it is analysed once, and only planned again."""
         if readers:
-            return self._chain(self._exchanged(in_session(_union(readers), self._spark), 0))
+            self._reading = self._reading or job_session(self._given)
+            return self._chain(self._exchanged(in_session(_union(readers), self._reading), 0))
         if self._plan is None:
             width = self._widths[0]
             self._plan = self._chain(self._spark.range(0, width, 1, width))._jdf.queryExecution().analyzed()

@@ -33,9 +33,10 @@ from pyspark.sql import DataFrame, SparkSession
 from flintstream.common.environment_variables import environment_variables, spark_master
 from flintstream.common.flint_options import SPARK_LOG_LEVEL, wanted_transport
 from flintstream.common.owned_directories import LONGEST_SOCKET_PATH, owned_directory
+from flintstream.spark.class_archive import ClassArchive, find_archive
 from flintstream.spark.encryption import check_encrypted, encrypting_settings, is_encrypted, require_package
 from flintstream.spark.ending import before_ending, handle_signals
-from flintstream.spark.java import create_launcher, find_java
+from flintstream.spark.java import JavaRuntime, create_launcher, find_java
 from flintstream.spark.jvm import broken_off_cleanly, end_of_jvm, forget_spark, hush, kill_jvm, let_go
 from flintstream.spark.refused_settings import REFUSED, SessionError, check_settings
 
@@ -63,13 +64,14 @@ _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 # Spark appends "/.<uuid>.sock" to the directory.
 _LONGEST_SOCKET_DIRECTORY = LONGEST_SOCKET_PATH - 43
 
-# The JVM's own warnings go to stdout by default.
-_JVM_OPTIONS = "-Xms64m -XX:-UsePerfData -Xlog:disable -Xlog:all=error:stderr"
+# The JVM's own warnings go to stdout by default. Newer ones call it an error that a class archive does not suit.
+_JVM_OPTIONS = "-Xms64m -XX:-UsePerfData -Xlog:disable -Xlog:all=error:stderr -Xlog:cds*=off:stderr"
 # Spark refuses to start with less than 450 MB of heap besides a survivor space. For so small a heap the serial
 # collector with a small young generation takes the least memory, at the same speed; a user who sets another size gets
 # Java's default.
 _SMALL_HEAP = {"spark.driver.memory": "464m"}
 _SMALL_HEAP_OPTIONS = "-XX:+UseSerialGC -Xmn64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
 
 _DEFAULTS = {
@@ -119,6 +121,9 @@ _JOB_SETTINGS = {
     "spark.sql.dataFrameQueryContext.enabled": "false",
 }
 
+# Compiling the Java code of a plan takes longer than interpreting it for the few rows of an epoch.
+_WITHOUT_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
 _lock = threading.Lock()
 _work_directory: Path | None = None
 _own: _OwnSpark | None = None
@@ -145,6 +150,9 @@ class _OwnSpark:
     directory: Path
     may_be_killed: bool
     """Whether all files of a local JVM are in its directory, without an event log to finish."""
+    archive: ClassArchive | None = None
+    class_path: str = ""
+    """The JVM's, where classes for an archive are recorded."""
 
 
 def get_or_create_session(config: Mapping[str, str] | None = None, slots: int = 1) -> SparkSession:
@@ -170,10 +178,12 @@ def get_or_create_session(config: Mapping[str, str] | None = None, slots: int = 
     return spark
 
 
-def job_session(spark: SparkSession) -> SparkSession:
-    """Returns a new session of the same Spark application, with the settings of epochs."""
+def job_session(spark: SparkSession, generates_code: bool = True) -> SparkSession:
+    """Returns a new session of the same Spark application, with the settings of epochs. Without generated code, for
+    plans whose rows are blocks only, the first one needs no compiler in the JVM.
+    """
     session = spark.newSession()
-    for key, value in _JOB_SETTINGS.items():
+    for key, value in (_JOB_SETTINGS if generates_code else _JOB_SETTINGS | _WITHOUT_CODE).items():
         session.conf.set(key, value)
     return session
 
@@ -261,24 +271,37 @@ def _start_session(config: Mapping[str, str], slots: int) -> SparkSession:
     # A program that logs at INFO does not want the JVM connections logged.
     logging.getLogger("py4j").setLevel(logging.ERROR)
     directory = _jvm_directory()
+    settings = spark_settings(config, directory, slots)
+    java = _java_to_start()
+    archive = None
+    if java is not None and _is_local_master(settings["spark.master"]):
+        archive = find_archive(java, Path(_find_spark_home()), settings, directory)
+    if archive is not None:
+        settings[_JAVA_OPTIONS] = f"{archive.options} {settings[_JAVA_OPTIONS]}"
     builder = SparkSession.builder
-    for key, value in spark_settings(config, directory, slots).items():
+    for key, value in settings.items():
         builder = builder.config(key, value)
-    with environment_variables(_jvm_environment(directory)), broken_off_cleanly(directory):
+    with environment_variables(_jvm_environment(java, directory)), broken_off_cleanly(directory):
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel(log_level(config).upper())
-        _own_it(spark, directory)
+        _own_it(spark, directory, archive)
     return spark
 
 
-def _own_it(spark: SparkSession, directory: Path) -> None:
+def _own_it(spark: SparkSession, directory: Path, archive: ClassArchive | None) -> None:
     global _own
     if not _once_own:  # Registered before the jobs' own handlers, so that jobs end before their Spark.
         atexit.register(_stop, os.getpid())
         before_ending(_kill)
     context = spark.sparkContext
     keeps_log = _is_true(context.getConf().get("spark.eventLog.enabled"))
-    _own = _OwnSpark(context, SparkContext._gateway, directory, is_local(spark) and not keeps_log)
+    class_path = ""
+    if archive is not None:
+        system: Any = SparkContext._gateway.jvm.java.lang.System  # type: ignore[union-attr]
+        archive.check_use(system.getProperty("java.vm.info"))
+        class_path = system.getProperty("java.class.path")
+    may_be_killed = is_local(spark) and not keeps_log
+    _own = _OwnSpark(context, SparkContext._gateway, directory, may_be_killed, archive, class_path)
     _once_own.add(context)
     hush(context)
 
@@ -314,8 +337,8 @@ def spark_settings(config: Mapping[str, str], work: Path, slots: int = 1) -> dic
         options.insert(0, _JVM_OPTIONS)
         if not _SMALL_HEAP.keys() & given.keys():
             options.insert(0, _SMALL_HEAP_OPTIONS)
-    options.append(given.get("spark.driver.extraJavaOptions", ""))
-    settings["spark.driver.extraJavaOptions"] = " ".join(options).strip()
+    options.append(given.get(_JAVA_OPTIONS, ""))
+    settings[_JAVA_OPTIONS] = " ".join(options).strip()
     return settings
 
 
@@ -334,14 +357,19 @@ def log_level(config: Mapping[str, str]) -> str:
     return SPARK_LOG_LEVEL.parse(os.environ.get(LOG_LEVEL_VARIABLE) or _DEFAULT_LOG_LEVEL, f"${LOG_LEVEL_VARIABLE}")
 
 
-def _jvm_environment(directory: Path) -> dict[str, str]:
+def _java_to_start() -> JavaRuntime | None:
+    """Returns the Java of the JVM; None if spark-submit has started one already."""
+    return None if "PYSPARK_GATEWAY_PORT" in os.environ else find_java()
+
+
+def _jvm_environment(java: JavaRuntime | None, directory: Path) -> dict[str, str]:
     """Returns the environment variables with which PySpark starts its JVM."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit already
+    if java is None:
         return {}
     return {
         # The malloc arenas of the JVM's many threads are a large part of its resident size.
         "MALLOC_ARENA_MAX": "2",
-        "JAVA_HOME": str(create_launcher(find_java(), directory / "java")),
+        "JAVA_HOME": str(create_launcher(java, directory / "java")),
         "SPARK_HOME": _find_spark_home(),
         "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS),
     }
@@ -378,6 +406,8 @@ def _stop(owner: int) -> None:
             let_go(_own.gateway)
         if not _kill() and end_of_jvm(_own.gateway) is None:
             _own.context.stop()
+        if _own.archive is not None:
+            _own.archive.start_making(_own.class_path)
 
 
 def _kill() -> bool:

@@ -127,7 +127,7 @@ def test_is_local(master: str, local: bool) -> None:
 def test_a_jvm_that_spark_submit_has_started_needs_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setenv("PATH", "")
-    assert session._jvm_environment(tmp_path) == {}
+    assert session._jvm_environment(session._java_to_start(), tmp_path) == {}
 
 
 # --- authentication and encryption ---
