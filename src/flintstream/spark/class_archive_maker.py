@@ -22,8 +22,8 @@ _MOST_SECONDS = 1800.0
 _ABANDONED_SECONDS = 24 * 3600.0
 _UNUSED_SECONDS = 30 * 24 * 3600.0
 _FAILED_SECONDS = 30 * 24 * 3600.0
-# The first compiler is enough for a minute of work. The heap of the archive is written by G1 only.
-_JAVA_OPTIONS = ["-Xshare:dump", "-Xmx512m", "-XX:+UseG1GC", "-XX:TieredStopAtLevel=1", "-Xlog:disable"]
+# The objects of an archive are written by G1 only; other collectors can read them.
+_JAVA_OPTIONS = ["-Xshare:dump", "-Xmx512m", "-XX:+UseG1GC", "-Xlog:disable"]
 
 
 def main(directory: str) -> None:
