@@ -8,7 +8,7 @@ PY := $(VENV)/bin/python
 FIND_PYTHON = for p in $(PYTHON) python3.11 python3.12 python3.10 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1 && { echo $$p; break; }; done
 
-.PHONY: help demo test wheel test-unit faults soak bench docs screenshot lint format clean venv
+.PHONY: help demo test wheel test-unit faults soak bench picture docs screenshot lint format clean venv
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,9 @@ soak: $(STAMP) ## a job watched for FLINT_SOAK_MINUTES (30): memory, descriptors
 
 bench: $(STAMP) ## ratios against peers and the bare Python loop
 	$(PY) -m bench $(ARGS)
+
+picture: $(STAMP) ## docs/assets/speed.svg, drawn from bench/picture.json; see docs/benchmarks.md
+	$(PY) -m bench.picture $(ARGS)
 
 docs: $(STAMP) ## the documentation as a site in build/site; `make docs SERVE=1` shows it at localhost:8000
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs $(if $(SERVE),serve,build) --strict

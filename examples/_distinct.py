@@ -8,11 +8,17 @@ from hashlib import blake2b
 from math import inf, log, sqrt
 
 BITS = 64
+_MASK = 2**BITS - 1
 
 
 def hash_of(value):
     """64 bits that look random. Python's own hash() is another one in each process for strings, and none for numbers."""
-    return int.from_bytes(blake2b(str(value).encode(), digest_size=BITS // 8).digest(), "big")
+    if not isinstance(value, int):
+        value = int.from_bytes(blake2b(str(value).encode(), digest_size=BITS // 8).digest(), "big")
+    # Multiplying mixes low bits into the high ones, shifting mixes these into the low ones.
+    value = (value + 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9 & _MASK
+    value = (value ^ value >> 32) * 0xD6E8FEB86659FD93 & _MASK
+    return value ^ value >> 32
 
 
 class ExactSet:
@@ -74,6 +80,7 @@ class HyperLogLog:
     def __init__(self, index_bits=12):
         self.index_bits = index_bits
         self.registers = bytearray(1 << index_bits)
+        self.longest = BITS - index_bits + 1
 
     @property
     def error(self):
@@ -81,21 +88,20 @@ class HyperLogLog:
         return 1.04 / sqrt(len(self.registers))
 
     def add(self, value):
-        hashed = hash_of(value)
-        index = hashed & (len(self.registers) - 1)
-        rest = hashed >> self.index_bits
-        rank = BITS - self.index_bits - rest.bit_length() + 1
-        if rank > self.registers[index]:
-            self.registers[index] = rank
+        registers = self.registers
+        rest, index = divmod(hash_of(value), len(registers))
+        rank = self.longest - rest.bit_length()
+        if rank > registers[index]:
+            registers[index] = rank
 
     def merge(self, other):
         self.registers = bytearray(map(max, self.registers, other.registers))
 
     def count(self):
         """Ertl's estimate, which is good for few values and for many alike."""
-        registers, longest = len(self.registers), BITS - self.index_bits
-        mean = registers * tau(1 - self.registers.count(longest + 1) / registers)
-        for rank in range(longest, 0, -1):
+        registers = len(self.registers)
+        mean = registers * tau(1 - self.registers.count(self.longest) / registers)
+        for rank in range(self.longest - 1, 0, -1):
             mean = (mean + self.registers.count(rank)) / 2
         mean += registers * sigma(self.registers.count(0) / registers)
         return round(registers**2 / (2 * log(2) * mean))

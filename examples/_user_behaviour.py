@@ -5,8 +5,7 @@ index, so the day is the same each time. As in real life records come out of ord
 phones that were offline for hours.
 """
 
-from bisect import bisect
-from itertools import accumulate
+from random import Random
 from typing import NamedTuple
 
 from flintstream.common import WatermarkStrategy
@@ -17,15 +16,17 @@ SECOND = 1000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
-VISITORS = 20_000
 RUSH = [5, 3, 2, 1, 1, 2, 4, 8, 12, 14, 14, 15, 17, 15, 13, 13, 15, 18, 22, 26, 28, 23, 16, 9]
 """How busy each hour of the day is."""
-_64_BITS = 2**64 - 1
+GOLDEN_RATIO = (5**0.5 - 1) / 2
+"""The fractions of its multiples are spread evenly from 0 to 1, in no obvious order."""
 ITEMS = [
     f"{colour} {thing}"
     for thing in ("shoes", "kettle", "lamp", "scarf", "bicycle", "chair", "teapot", "rucksack")
     for colour in ("red", "blue", "green", "black", "white")
 ]
+FASHION = [[ITEMS[(rank + 7 * hour) % len(ITEMS)] for rank in range(len(ITEMS))] for hour in range(24)]
+"""The items of each hour, from the one that is looked at most."""
 
 
 class Behaviour(NamedTuple):
@@ -38,37 +39,34 @@ class Behaviour(NamedTuple):
 
 
 class ShopDay:
-    """Makes so many records of a day from their index, in the order in which they come in."""
+    """Makes so many records of a day from their index, in the order in which they come in.
+
+    A record is made in a microsecond, since what is random about it stands in tables. Their lengths are prime, so that they
+    meet in another way each time they are used again.
+    """
 
     def __init__(self, records):
-        self.records = records
-        total = sum(RUSH)
-        self.shares = [0.0, *(so_far / total for so_far in accumulate(RUSH))]
+        chance = Random("a day in a shop")
+        self.visitors = max(records // 10, 1)
+        # Equally many records come in each part of the day; the busier an hour is, the more parts it has.
+        self.pace = sum(RUSH) / records
+        self.starts = [HOUR * hour + HOUR * part // parts for hour, parts in enumerate(RUSH) for part in range(parts)]
+        self.lengths = [HOUR / parts for parts in RUSH for _ in range(parts)]
+        kinds = chance.choices(["view", "cart", "buy"], weights=[85, 11, 4], k=9_973)
+        self.looks = [(int(len(ITEMS) * chance.random() ** 3), kind) for kind in kinds]
+        # One record in 500 comes from a phone that was offline for up to three hours.
+        waits = chance.choices([MINUTE, 3 * HOUR], weights=[499, 1], k=10_007)
+        self.on_its_way = [chance.randrange(wait) for wait in waits]
 
     def map(self, index):
-        who, what, how, delay = chances(index)
-        # One record in 500 comes from a phone that was offline for up to three hours.
-        on_its_way = 3 * HOUR * delay / 0.002 if delay < 0.002 else MINUTE * delay
-        time = max(int(self.arrival(index) - on_its_way), 0)
-        # A few visitors click far more than the rest, and what is in fashion changes with the hour.
-        visitor = int(VISITORS * who**2)
-        item = ITEMS[(int(len(ITEMS) * what**3) + 7 * (time // HOUR)) % len(ITEMS)]
-        return Behaviour(visitor, item, "view" if how < 0.85 else "cart" if how < 0.96 else "buy", time)
-
-    def arrival(self, index):
-        """When a record comes in."""
-        share = index / self.records
-        hour = bisect(self.shares, share) - 1
-        return HOUR * (hour + (share - self.shares[hour]) / (self.shares[hour + 1] - self.shares[hour]))
-
-
-def chances(index):
-    """Four numbers from 0 to 1 that look random and follow from the index: a source must be able to repeat its records."""
-    mixed = (index + 1) * 0x9E3779B97F4A7C15 & _64_BITS
-    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _64_BITS
-    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _64_BITS
-    mixed ^= mixed >> 31
-    return (mixed >> 48) / 65536, (mixed >> 32 & 65535) / 65536, (mixed >> 16 & 65535) / 65536, (mixed & 65535) / 65536
+        place = index * self.pace
+        part = int(place)
+        comes_in = self.starts[part] + int((place - part) * self.lengths[part])
+        time = max(comes_in - self.on_its_way[index % 10_007], 0)
+        # A few visitors click far more than the rest, and a few items are looked at far more.
+        visitor = int(self.visitors * (index * GOLDEN_RATIO % 1) ** 4)
+        rank, kind = self.looks[index % 9_973]
+        return Behaviour(visitor, FASHION[time // HOUR][rank], kind, time)
 
 
 class EveryFiveMinutes(WatermarkGenerator):

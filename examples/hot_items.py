@@ -47,7 +47,9 @@ def hot_items(behaviour, most=MOST):
     """A stream of (end of the window, [(item, views), ...]), the most viewed first."""
     return (
         views_of(behaviour)
-        .key_by(lambda view: view.item, Types.STRING())
+        .map(lambda view: view.item, Types.STRING())  # Only what is counted is sent there.
+        .set_parallelism(1)
+        .key_by(lambda item: item, Types.STRING())
         .window(SlidingEventTimeWindows.of(Time.hours(1), Time.minutes(5)))
         .side_output_late_data(LATE)  # Nobody reads it: a late view would not change the ranking that was shown.
         .aggregate(Count(), WithWindow(), output_type=COUNT, mergeable=True)

@@ -1,8 +1,8 @@
 """Page views by the hour, over records that come out of order: tumbling event-time windows in two steps.
 
-The first step counts in parallel: views of an hour are spread over some keys. Its results carry the time of their window,
-so they fall into the same hour again, where the second step adds them up. A view that comes when its hour is over goes to a
-side output and is counted there.
+The first step counts in parallel: views of an hour are spread over some keys. Of a view, only its key is sent there. The
+results carry the time of their window, so they fall into the same hour again, where the second step adds them up. A view
+that comes when its hour is over goes to a side output and is counted there.
 
     flint demo page_views
 """
@@ -44,7 +44,9 @@ def page_views(behaviour):
     """Streams of (hour, views), and of the views that came too late for theirs."""
     counts = (
         views_of(behaviour)
-        .key_by(lambda view: view.visitor % 8, Types.INT())
+        .map(lambda view: view.visitor % 8, Types.INT())
+        .set_parallelism(1)
+        .key_by(lambda share: share, Types.INT())
         .window(BY_THE_HOUR)
         .side_output_late_data(LATE)
         .aggregate(Count(), output_type=Types.LONG())

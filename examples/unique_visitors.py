@@ -18,78 +18,71 @@ from page_views import LATE
 RECORDS = 50_000
 WAYS = {"exact": ExactSet, "Bloom filter": BloomFilter, "HyperLogLog": HyperLogLog}
 BY_THE_HOUR = TumblingEventTimeWindows.of(Time.hours(1))
-COUNT = Types.TUPLE([Types.LONG(), Types.STRING(), Types.LONG()])
 
 
 class Distinct(AggregateFunction):
-    """Adds up what there is to see; its result is still the set, or the sketch, so that it can be merged with others."""
+    """Adds up what there is to see, in several ways. Its result is still the set and the sketches: they can be merged."""
 
-    def __init__(self, make, value_of=lambda record: record):
-        self.make = make
-        self.value_of = value_of
+    def __init__(self, ways):
+        self.ways = ways
 
     def create_accumulator(self):
-        return self.make()
+        return [WAYS[way]() for way in self.ways]
 
     def add(self, value, accumulator):
-        accumulator.add(self.value_of(value))
+        for seen in accumulator:
+            seen.add(value)
         return accumulator
 
     def get_result(self, accumulator):
         return accumulator
 
     def merge(self, a, b):
-        a.merge(b)
+        for left, right in zip(a, b):
+            left.merge(right)
         return a
 
 
 class Merged(Distinct):
-    """Takes such results, and gives the count."""
+    """Takes such results, and gives the counts."""
 
     def add(self, value, accumulator):
-        accumulator.merge(value)
-        return accumulator
+        return self.merge(accumulator, value)
 
     def get_result(self, accumulator):
-        return accumulator.count()
+        return [seen.count() for seen in accumulator]
 
 
 class WithHour(ProcessAllWindowFunction):
-    def __init__(self, way):
-        self.way = way
-
     def process(self, context, elements):
-        yield context.window().start, self.way, *elements
+        yield context.window().start, *elements
 
 
-def unique_visitors(behaviour, way):
-    """A stream of (hour, way, visitors)."""
+def unique_visitors(behaviour, ways):
+    """A stream of (hour, [visitors, ...]), with a number for each of the ways."""
     return (
-        behaviour.key_by(lambda record: record.visitor % 4, Types.INT())
+        behaviour.map(lambda record: record.visitor, Types.INT())  # Only what is counted is sent there.
+        .set_parallelism(1)
+        .key_by(lambda visitor: visitor % 4, Types.INT())
         .window(BY_THE_HOUR)
         .side_output_late_data(LATE)  # Nobody reads it: page_views.py shows what could be done with it.
-        .aggregate(Distinct(WAYS[way], lambda record: record.visitor))
+        .aggregate(Distinct(ways))
         .window_all(BY_THE_HOUR)
-        .aggregate(Merged(WAYS[way]), WithHour(way), output_type=COUNT)
+        .aggregate(Merged(ways), WithHour())
     )
 
 
-class SideBySide(ProcessAllWindowFunction):
-    """The results of an hour, from all ways, are in one window again."""
-
-    def process(self, context, elements):
-        counts = {way: visitors for _, way, visitors in elements}
-        columns = "   ".join(f"{way} {counts[way]:5,}" for way in WAYS)
-        yield f"{clock(context.window().start)}   {columns}"
+def describe(hour):
+    time, counts = hour
+    columns = "   ".join(f"{way} {visitors:5,}" for way, visitors in zip(WAYS, counts))
+    return f"{clock(time)}   {columns}"
 
 
 def main():
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(2)
-    behaviour = shop_day(env, RECORDS)
-    exact, *others = [unique_visitors(behaviour, way) for way in WAYS]
-    lines = exact.union(*others).window_all(BY_THE_HOUR).process(SideBySide(), Types.STRING())
-    lines.print().set_parallelism(1)
+    hours = unique_visitors(shop_day(env, RECORDS), list(WAYS))
+    hours.map(describe, Types.STRING()).set_parallelism(1).print().set_parallelism(1)
     env.execute("unique visitors")
 
 

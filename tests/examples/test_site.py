@@ -61,6 +61,8 @@ def test_pictures_are_in_their_page_as_they_are(site):
     pictures = sorted((ROOT / "docs" / "assets" / "design").glob("*.svg"))
     assert pictures
     assert [picture.name for picture in pictures if picture.read_text(encoding="utf-8") not in page] == []
+    speed = (ROOT / "docs" / "assets" / "speed.svg").read_text(encoding="utf-8")
+    assert speed in (site / "benchmarks" / "index.html").read_text(encoding="utf-8")
 
 
 def imported(source: str) -> list[str]:

@@ -27,6 +27,7 @@ class Expected:
         self.late = 0
         self.visitors: dict[int, set[int]] = defaultdict(set)
         self.items: dict[int, Counter[str]] = defaultdict(Counter)
+        panes: dict[int, Counter[str]] = defaultdict(Counter)
         day = shop.ShopDay(records)
         watermark, due = -1, 0
         for record in map(day.map, range(records)):
@@ -38,12 +39,18 @@ class Expected:
                 self.views[start] += in_time
                 self.late += not in_time
                 first = record.time - record.time % five_minutes + five_minutes
-                for end in range(first, first + hour, five_minutes):
-                    if end - 1 > watermark:
-                        self.items[end][record.item] += 1
+                if first - 1 > watermark:
+                    panes[first][record.item] += 1
+                else:
+                    for end in range(first, first + hour, five_minutes):
+                        if end - 1 > watermark:
+                            self.items[end][record.item] += 1
             if record.time >= due:
                 due = record.time + five_minutes
                 watermark = max(watermark, record.time - shop.MINUTE - 1)
+        for first, items in panes.items():  # in time for all windows from here on
+            for end in range(first, first + hour, five_minutes):
+                self.items[end].update(items)
 
     def hottest(self, end: int, most: int) -> list[tuple[str, int]]:
         return sorted(self.items[end].items(), key=lambda item: (-item[1], item[0]))[:most]
@@ -63,9 +70,9 @@ def distinct(beside_the_examples: None) -> ModuleType:
 
 
 def test_the_day_is_the_same_each_time_and_out_of_order(shop: ModuleType) -> None:
-    day = [shop.ShopDay(10_000).map(index) for index in range(10_000)]
-    assert day == [shop.ShopDay(10_000).map(index) for index in range(10_000)]
-    assert day[5000] == (14623, "blue rucksack", "view", 59732299)
+    day = list(map(shop.ShopDay(10_000).map, range(10_000)))
+    assert day == list(map(shop.ShopDay(10_000).map, range(10_000)))
+    assert day[5000] == (0, "green teapot", "view", 59703765)
     assert all(0 <= record.time < shop.DAY for record in day)
     times = [record.time for record in day]
     assert times != sorted(times)
@@ -93,8 +100,8 @@ def test_page_views(run: Run, shop: ModuleType) -> None:
         for start, views in sorted(expected.views.items())
     ]
     assert late == f"{expected.late} views came too late for their hour"
-    assert hours[20] == "20:00 - 21:00  4,007 views"
-    assert late == "81 views came too late for their hour"
+    assert hours[20] == "20:00 - 21:00  3,992 views"
+    assert late == "69 views came too late for their hour"
 
 
 # --- unique visitors ---
@@ -158,7 +165,7 @@ def test_hot_items(run: Run, shop: ModuleType) -> None:
     describe = import_module("hot_items").describe
     assert lines == [describe((end, expected.hottest(end, 3))) for end in sorted(expected.items)]
     assert len(lines) == 24 * 12 + 11
-    assert lines[11] == "00:00 - 01:00  red shoes 221, blue shoes 57, green shoes 40"
+    assert lines[11] == "00:00 - 01:00  red shoes 226, blue shoes 57, green shoes 47"
 
 
 def test_the_ranking_waits_for_the_watermark(beside_the_examples: None) -> None:
@@ -228,8 +235,7 @@ def expected_results(expected: Expected, shop: ModuleType, distinct: ModuleType)
         for visitor in visitors:
             sketch.add(visitor)
         yield "views", start, views
-        yield "visitors", start, len(visitors)
-        yield "HyperLogLog", start, sketch.count()
+        yield "visitors", start, [len(visitors), sketch.count()]
     for end in expected.items:
         yield "hottest", end, expected.hottest(end, 5)
     for _ in range(expected.late):
@@ -252,7 +258,7 @@ def test_the_demonstration(run: Run, shop: ModuleType, distinct: ModuleType) -> 
     assert sum(map(bool, map(CHANGING.search, lines))) == 1
 
 
-CHANGING = re.compile(r"records in [\d.]+ s, \d+ epochs on Spark")
+CHANGING = re.compile(r"records in [\d.]+ s: [\d,]+ a second")
 
 
 class Progress:
@@ -297,8 +303,7 @@ def test_the_table_of_a_terminal(beside_the_examples: None) -> None:
     hour = program.HOUR
     for result in [
         ("views", 0, 1200),
-        ("visitors", 0, 300),
-        ("HyperLogLog", 0, 303),
+        ("visitors", 0, [300, 303]),
         ("hottest", hour - 300_000, [("red lamp", 7)]),
         ("hottest", hour, [("blue shoes", 40), ("red lamp", 10)]),
         ("late", 5, None),

@@ -42,9 +42,6 @@ PLAIN = frozenset(
 )
 
 
-_PLAIN_OR_TUPLE = PLAIN | {tuple}
-
-
 def is_plain(value: Any) -> bool:
     """Returns whether a value is immutable: a number, a string and the like, or a tuple, named tuple or frozen
     dataclass of such.
@@ -64,10 +61,11 @@ def all_plain(values: Collection[Any]) -> bool:
     """Returns whether all values are immutable: `is_plain` for each, without a Python call for most of them."""
     kinds = set(map(type, values))
     while not kinds <= PLAIN:
-        if not kinds <= _PLAIN_OR_TUPLE:
+        tuples = kinds - PLAIN
+        if not all(map(_is_tuple_of_fields, tuples)):
             return all(map(is_plain, values))
-        if len(kinds) > 1:
-            values = [value for value in values if type(value) is tuple]
+        if len(kinds) > len(tuples):
+            values = [value for value in values if type(value) in tuples]
         values = list(chain.from_iterable(values))
         kinds = set(map(type, values))
     return True
@@ -78,16 +76,24 @@ def _no_fields(value: Any) -> Iterable[Any]:
 
 
 _UNKNOWN: Any = object()
+_TUPLE_FIELDS: Callable[[Any], Iterable[Any]] = tuple.__iter__
 _FIELDS: dict[type, Callable[[Any], Iterable[Any]] | None] = {OutputTag: _no_fields}
 """By class, a function that returns the fields of an object that determine whether it is mutable; None if it always is.
 """
+
+
+def _is_tuple_of_fields(kind: type) -> bool:
+    """Returns whether objects of a class are mutable only if an element is: tuples and named tuples."""
+    if kind is not tuple and kind not in _FIELDS:
+        _FIELDS[kind] = _fields_of(kind)
+    return kind is tuple or _FIELDS[kind] is _TUPLE_FIELDS
 
 
 def _fields_of(kind: type) -> Callable[[Any], Iterable[Any]] | None:
     if issubclass(kind, Enum):
         return _no_fields
     if issubclass(kind, tuple) and hasattr(kind, "_fields") and kind.__dictoffset__ == 0:
-        return tuple.__iter__
+        return _TUPLE_FIELDS
     if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         names = [field.name for field in dataclasses.fields(kind)]
         return lambda value: [getattr(value, name) for name in names]
@@ -130,6 +136,12 @@ def detached(value: Any) -> Any:
         return value
     elif kind in _COPIES:
         return _COPIES[kind](value)
+    elif _FIELDS.get(kind) is _TUPLE_FIELDS:
+        for each in value:
+            if type(each) not in PLAIN:
+                break
+        else:
+            return value
     return value if is_plain(value) else _deep_copy(value)
 
 

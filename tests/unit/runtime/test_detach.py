@@ -476,6 +476,13 @@ def test_results_of_windows_that_share_an_object():
         ([1, []], False),
         ([(1, ("a", [2]))], False),
         ([{}], False),
+        ([Point(1, "a"), Point(2, (3, None))], True),
+        ([Point(1, "a"), (2, "b"), 3, Point(1, Point(2, "c"))], True),
+        ([Point(1, "a"), Point(2, [])], False),
+        ([Point(1, Point(2, {}))], False),
+        ([Point(1, Frozen(2, "a"))], True),
+        ([Point(1, "a"), Frozen(2, [])], False),
+        ([Point(1, "a"), Thawed(2)], False),
     ],
 )
 def test_all_plain(values, plain):
