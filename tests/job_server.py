@@ -128,6 +128,25 @@ class JobServer:
         (found,) = [process for process in self.drivers() if job_id in process.cwd()]
         return found
 
+    def wait_for_driver_after(self, job_id: str, former: psutil.Process, least: int) -> tuple[psutil.Process, int]:
+        """Waits until a job whose driver was killed has another one, was restored from a checkpoint with at least that number,
+        and has completed one since; returns the driver, and the number of the restored checkpoint.
+        """
+
+        def replaced():
+            found = [each for each in self.drivers() if each.pid != former.pid and job_id in each.cwd()]
+            return found[0] if found else None
+
+        def restored():
+            # What the former driver has told stays until the new one tells something.
+            latest = self.request(f"/jobs/{job_id}/checkpoints")["latest"]
+            done, begun = latest["completed"], latest["restored"]
+            known = begun is not None and done is not None
+            return begun if known and begun["id"] >= least and done["id"] > begun["id"] else None
+
+        driver = wait_until(replaced, 2 * ENOUGH_SECONDS, f"another driver of {job_id}", pause=0.2)
+        return driver, wait_until(restored, 2 * ENOUGH_SECONDS, f"a restored {job_id}", pause=0.2)["id"]
+
     # --- the end ---
 
     def clean_up(self) -> None:

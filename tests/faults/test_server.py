@@ -69,19 +69,14 @@ def test_a_server_and_drivers_that_are_killed_lose_nothing(server, tmp_path):
     server.start()
     assert server.status(ends_alone) == "FINISHED"
     assert written(tmp_path / "alone") == expected(300)
-    second = server.wait_for_checkpoint(hurt, first)
-    assert server.driver(hurt).pid != driver_hurt.pid
-    restored = server.request(f"/jobs/{hurt}/checkpoints")["latest"]["restored"]
-    assert restored is not None and restored["id"] >= first
+    stopped, restored = server.wait_for_driver_after(hurt, driver_hurt, first)
 
     # With a server, the driver of the job is killed again; it is stopped for a while before, and not replaced.
-    server.driver(hurt).send_signal(signal.SIGSTOP)
-    stopped = server.driver(hurt)
+    stopped.send_signal(signal.SIGSTOP)
     time.sleep(2)
     assert [process.pid for process in server.drivers()] == [stopped.pid]
     stopped.kill()
-    server.wait_for_checkpoint(hurt, second)
-    assert server.driver(hurt).pid != stopped.pid
+    server.wait_for_driver_after(hurt, stopped, restored + 1)
     (tmp_path / "hurt.end").touch()
     server.wait_for(hurt, "FINISHED")
     assert written(tmp_path / "hurt") == expected(1500)
