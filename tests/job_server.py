@@ -129,8 +129,8 @@ class JobServer:
         return found
 
     def wait_for_driver_after(self, job_id: str, former: psutil.Process, least: int) -> tuple[psutil.Process, int]:
-        """Waits until a job whose driver was killed has another one, was restored from a checkpoint with at least that number,
-        and has completed one since; returns the driver, and the number of the restored checkpoint.
+        """Waits until a job whose driver was killed has another one, was restored from a checkpoint of at least that number,
+        and has completed one since; returns the driver, and the number of the restored one.
         """
 
         def replaced():
