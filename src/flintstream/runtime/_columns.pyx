@@ -29,6 +29,7 @@ cdef extern from "Python.h":
         PyObject** ob_item
 
     int PyList_CheckExact(object)
+    PyObject** PySequence_Fast_ITEMS(object)
     int PyLong_CheckExact(object)
     int PyFloat_CheckExact(object)
     int PyUnicode_CheckExact(object)
@@ -245,10 +246,26 @@ cdef bint write_bytes(Buffer* out, list items, uint8_t kind) except -1:
         PyMem_Free(lengths)
 
 
+cdef bint write_elements(Buffer* out, PyObject** sequences, Py_ssize_t count, Py_ssize_t arity, int depth) except -1:
+    """Writes a column for each place in lists or tuples of one length."""
+    cdef Py_ssize_t i, place
+    cdef PyObject** elements = <PyObject**> PyMem_Malloc(count * sizeof(PyObject*))
+    if elements == NULL:
+        raise MemoryError()
+    try:
+        for place in range(arity):
+            for i in range(count):
+                elements[i] = PySequence_Fast_ITEMS(<object> sequences[i])[place]
+            if not write_column(out, elements, count, depth + 1):
+                return False
+        return True
+    finally:
+        PyMem_Free(elements)
+
+
 cdef bint write_tuples(Buffer* out, PyObject** items, Py_ssize_t count, int depth) except -1:
-    cdef Py_ssize_t i, place, arity = PyTuple_GET_SIZE(<object> items[0])
+    cdef Py_ssize_t i, arity = PyTuple_GET_SIZE(<object> items[0])
     cdef uint16_t written
-    cdef PyObject** parts
     if arity >= WHOLE or depth >= DEEPEST:
         return False
     for i in range(count):
@@ -257,18 +274,7 @@ cdef bint write_tuples(Buffer* out, PyObject** items, Py_ssize_t count, int dept
     written = arity
     put_byte(out, c"t")
     put(out, &written, 2)
-    parts = <PyObject**> PyMem_Malloc(count * sizeof(PyObject*))
-    if parts == NULL:
-        raise MemoryError()
-    try:
-        for place in range(arity):
-            for i in range(count):
-                parts[i] = PyTuple_GET_ITEM(<object> items[i], place)
-            if not write_column(out, parts, count, depth + 1):
-                return False
-        return True
-    finally:
-        PyMem_Free(parts)
+    return write_elements(out, items, count, arity, depth)
 
 
 cdef bint write_named_tuples(Buffer* out, PyObject** items, Py_ssize_t count, int depth) except -1:
@@ -295,12 +301,10 @@ cdef bint write_named_tuples(Buffer* out, PyObject** items, Py_ssize_t count, in
 
 cdef bint write_rows(Buffer* out, PyObject** items, Py_ssize_t count, int depth) except -1:
     """Writes Rows with the same names that are no changes of a changelog."""
-    cdef Py_ssize_t i, place, arity
+    cdef Py_ssize_t i, arity
     cdef object row, fields = (<object> items[0])._fields
-    cdef list values, rows = []
-    cdef list names
+    cdef list values, names, rows = []
     cdef uint16_t written
-    cdef PyObject** parts
     arity = len((<object> items[0])._values)
     if arity >= WHOLE or depth >= DEEPEST:
         return False
@@ -321,18 +325,7 @@ cdef bint write_rows(Buffer* out, PyObject** items, Py_ssize_t count, int depth)
         names = list(fields)
         if arity and not write_strings(out, (<PyListObject*> names).ob_item, arity):
             return False
-    parts = <PyObject**> PyMem_Malloc(count * sizeof(PyObject*))
-    if parts == NULL:
-        raise MemoryError()
-    try:
-        for place in range(arity):
-            for i in range(count):
-                parts[i] = PyList_GET_ITEM(<list> PyList_GET_ITEM(rows, i), place)
-            if not write_column(out, parts, count, depth + 1):
-                return False
-        return True
-    finally:
-        PyMem_Free(parts)
+    return write_elements(out, (<PyListObject*> rows).ob_item, count, arity, depth)
 
 
 cdef bint write_column(Buffer* out, PyObject** items, Py_ssize_t count, int depth) except -1:

@@ -77,7 +77,10 @@ def map_keyed(
     for key, record in zip(keys, records):
         state.current_key = key
         result = function(record)
-        if type(result) not in plain:
+        if type(result) is tuple:
+            if len(result) != 2 or type(result[0]) not in plain or type(result[1]) not in plain:
+                result = detached(result)
+        elif type(result) not in plain:
             result = detached(result)
         results.append(result)
     return results

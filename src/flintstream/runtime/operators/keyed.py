@@ -49,10 +49,10 @@ class RichOperator(FunctionOperator):
         state = self.context.keyed_state
         records = iter(batch.values)
         try:
-            if state is None or batch.keys is None:
+            if state is None:
                 results = map_records(function, records)
             else:
-                results = map_keyed(function, records, batch.keys, state)
+                results = map_keyed(function, records, repeat(None) if batch.keys is None else batch.keys, state)
         except Exception as error:
             raise self.fault(error, record_at_fault(batch.values, records)) from error
         timestamps = batch.timestamps
