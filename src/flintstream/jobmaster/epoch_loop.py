@@ -55,7 +55,7 @@ class EpochLoop:
         self._writers = writers
         self._transport = transport
         self._alignment = AlignmentGroups.of(job.graph)
-        self._sizer = EpochSizer(job.settings.epoch_seconds)
+        self._sizer = EpochSizer(job.settings.epoch_seconds, job.settings.longest_epoch_seconds)
         self.number = 0
         """The number of the last epoch started."""
         self.accumulators: dict[str, Any] = {}
@@ -163,7 +163,7 @@ class EpochLoop:
         work = {
             source.vertex_id: replace(
                 source.work(admitted(source, self._sources.values(), limit)),
-                seconds=self._job.settings.epoch_seconds,
+                seconds=self._sizer.target,
                 aligned_to=self._alignment.limit(source.vertex_id),
                 drain=self._draining and not isinstance(source, IterationCoordinator),
             )
@@ -217,9 +217,17 @@ class EpochLoop:
             source.epoch_done([vertex for vertex in vertices if vertex.vertex_id in source.watched])
         self._alignment.epoch_done(vertices)
         self._job.executions.epoch_done(vertices)
-        self._sizer.observe(seconds, max(sum(report.busy.values()) for report in reports), most)
+        self._sizer.observe(
+            seconds, max(sum(report.busy.values()) for report in reports), most, awaited=self._is_awaited(reports)
+        )
         self._job.progress.epoch(self.number, seconds, read, vertices, reports)
         self._job.statistics.epoch(seconds, reports, self._with_more())
+
+    def _is_awaited(self, reports: list[EpochReport]) -> bool:
+        """Returns whether the next epoch should not come late: the last one had results for the driver, or there are
+        timers of processing time.
+        """
+        return self.standing or any(report.spools or report.next_due is not None for report in reports)
 
     def _with_more(self) -> list[int]:
         """Returns the sources that the driver knows to have more to read now."""

@@ -51,7 +51,7 @@ BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED = "execution.buffer-timeout.interval", "e
 OBJECT_REUSE = "pipeline.object-reuse"
 STATE_BACKEND = "state.backend.type"
 _STATE_BACKENDS = {"hashmap": "hashmap", "filesystem": "hashmap", "jobmanager": "hashmap", "rocksdb": "rocksdb"}
-_TARGET, _BATCH_TARGET, _LEAST_TARGET = 1.0, 4.0, 0.1
+_TARGET, _BACKLOG_TARGET, _LEAST_TARGET = 1.0, 4.0, 0.1
 _LEAST_INTERVAL = 0.1
 _FLAME_GRAPH_SECONDS = 10.0
 
@@ -130,10 +130,19 @@ class JobSettings:
         never longer than the checkpoint interval.
         """
         given = EPOCH_TARGET.of(self.configuration)
-        target = _BATCH_TARGET if self.batch_mode else _TARGET
+        target = _BACKLOG_TARGET if self.batch_mode else _TARGET
         if given is not None:
             target = _seconds(given)
         return min(target, max(self.checkpoints.interval or target, _LEAST_TARGET))
+
+    @property
+    def longest_epoch_seconds(self) -> float:
+        """Returns the target duration of an epoch while there is a backlog for which nobody waits; as configured, if it
+        is, and never longer than the checkpoint interval.
+        """
+        if EPOCH_TARGET.of(self.configuration) is not None:
+            return self.epoch_seconds
+        return max(self.epoch_seconds, min(_BACKLOG_TARGET, self.checkpoints.interval or _BACKLOG_TARGET))
 
     @cached_property
     def checkpoints(self) -> CheckpointSettings:
