@@ -107,7 +107,7 @@ def expected_sums() -> list[str]:
 
 
 class Parse(MapFunction, CheckpointedFunction):
-    """Takes its time; what it has counted is its state."""
+    """Takes its time, and more of it until the job is hurt; what it has counted is its state."""
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -126,7 +126,7 @@ class Parse(MapFunction, CheckpointedFunction):
 
     def map(self, line):
         hurts.reached("map")
-        time.sleep(0.001)
+        time.sleep(0.004 if hurts.outstanding() else 0.001)
         self.count += 1
         user, amount, timestamp = line.split(",")
         return user, int(amount), int(timestamp)

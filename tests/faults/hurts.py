@@ -113,6 +113,11 @@ class Strikes:
             if hurt.point == MOMENT:
                 threading.Thread(target=self._strike_later, args=(number, hurt.call / 1000), daemon=True).start()
 
+    @property
+    def outstanding(self) -> bool:
+        """Whether some of the hurts have not happened yet."""
+        return any(not (self._directory / f"hurt-{number}").exists() for number in range(len(self._hurts)))
+
     def _strike_later(self, number: int, seconds: float) -> None:
         if not self.over.wait(seconds):
             self._strike(number, ())
@@ -252,6 +257,11 @@ def reached(point: str) -> None:
     """User code has come to a point."""
     if _strikes is not None:
         _strikes.reach(point)
+
+
+def outstanding() -> bool:
+    """Whether hurts are planned that have not happened yet: the job must not end before."""
+    return _strikes is not None and _strikes.outstanding
 
 
 def install_in_slot(directory: Path) -> None:
