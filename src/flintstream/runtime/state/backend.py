@@ -173,7 +173,11 @@ class KeyedStateBackend(KeyContext, ABC):
         """Returns a state with one value per key."""
         table, live = self._register(descriptor, "value")
         default = getattr(descriptor, "default_value", None)
-        return views.value_view(self, table, default) if live is None else ttl.TtlValueState(self, table, live, default)
+        return self.value_view(table, default) if live is None else ttl.TtlValueState(self, table, live, default)
+
+    def value_view(self, table: Any, default: Any) -> views.ValueStateView:
+        """Returns a state with one value per key and without a time to live."""
+        return views.value_view(self, table, default)
 
     def list_state(self, descriptor: Any) -> Any:
         """Returns a state with a list per key."""

@@ -10,6 +10,11 @@ cdef class ValueStateView(StateView):
 cdef class HeapValueStateView(ValueStateView):
     cdef readonly dict _entries
 
+cdef class CachedValueStateView(ValueStateView):
+    cdef readonly dict _cached
+    cdef readonly list _changed
+    cdef readonly object _plain
+
 cdef class CopiedDefaultValueStateView(ValueStateView):
     pass
 

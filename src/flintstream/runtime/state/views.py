@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from flintstream.runtime.detach import is_plain
+from flintstream.runtime.detach import PLAIN, is_plain
 
 if TYPE_CHECKING:
     from flintstream.runtime.state.backend import KeyedStateBackend
@@ -72,6 +72,46 @@ class HeapValueStateView(ValueStateView):
             self.clear()
         else:
             self._entries[self._backend.current_key] = value
+
+
+class CachedValueStateView(ValueStateView):
+    """One value for the current key, in a table with a cache (see `rocksdb.cache`), which is asked if a value is not there,
+    or is one that can be modified in place.
+    """
+
+    __slots__ = ("_cached", "_changed", "_plain")
+
+    def __init__(
+        self,
+        backend: KeyedStateBackend,
+        table: Table,
+        default: Any,
+        cached: dict[Any, Any],
+        changed: list[Any],
+    ) -> None:
+        super().__init__(backend, table, default)
+        self._cached = cached
+        self._changed = changed
+        self._plain: Any = _MISSING
+        """A class of immutable values, that of the last one."""
+
+    def value(self) -> Any:
+        """Returns the value, or the default (None unless set)."""
+        value = self._cached.get(self._backend.current_key, _MISSING)
+        if type(value) is self._plain:
+            return value
+        if type(value) in PLAIN:
+            self._plain = type(value)
+            return value
+        return self._table.get(self._backend.current_key, self._default)
+
+    def update(self, value: Any) -> None:
+        """Sets the value; None clears it."""
+        if value is None:
+            self.clear()
+        else:
+            self._cached[self._backend.current_key] = value
+            self._changed.append(self._backend.current_key)
 
 
 class CopiedDefaultValueStateView(ValueStateView):

@@ -11,7 +11,7 @@ from typing import Any
 
 from flintstream.common.serializer_snapshot import SchemaCompatibility, TypeSerializerSnapshot
 from flintstream.common.typeinfo import Types
-from flintstream.runtime.state import ttl
+from flintstream.runtime.state import ttl, views
 from flintstream.runtime.state.backend import KeyedStateBackend, KeyedStateInfo, RestoredState, StoredKeyedState
 from flintstream.runtime.state.rocksdb.checkpoint import (
     RocksDBCheckpoint,
@@ -110,16 +110,22 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             return EntryCodec(restored.kind, restored.create_serializer(), restored.expires)
         return EntryCodec("value", _ANY.create_serializer(), False) if info is None else _codec_of(info)
 
+    def value_view(self, table: CachedTable, default: Any) -> views.ValueStateView:
+        view = super().value_view(table, default)
+        return view if type(view) is not views.ValueStateView else table.value_view(self, default)
+
     def touch(self, keys: Collection[Any]) -> None:
         self._cleanup.run(BUSY)
-        block = set(keys)
         tables = self._tables.values()
         surplus = self._surplus()
-        if surplus:
+        if surplus or any(table.may_prefetch for table in tables):
+            block = set(keys)
             for table in tables:
-                table.evict(surplus, block)
+                if surplus:
+                    table.evict(surplus, block)
+                table.prefetch(block)
         for table in tables:
-            table.prefetch(block)
+            table.measure(keys)
 
     def _make_room(self) -> None:
         """Evicts entries while a block is processed, which may access any number of entries of a map."""

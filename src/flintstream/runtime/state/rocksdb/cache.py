@@ -58,13 +58,26 @@ class EntryCache:
         self._codec = codec
         self._stored = stored
         """Whether RocksDB may have entries."""
+        # Neither the dict nor the list is ever replaced: others hold them.
         self._live: dict[Any, Any] = {}
         self._live_get = self._live.get
-        self._dirty: set[Any] = set()
-        """The dirty keys: their entries differ from RocksDB's, or may be modified in place."""
-        self._mark_dirty = self._dirty.add
+        self._gathered: set[Any] = set()
+        self._marked: list[Any] = []
+        """Dirty keys that are not among the gathered ones yet: many at once are cheaper to add to a large set."""
+        self._mark_dirty = self._marked.append
         self._loaded = 0
         """The number of entries fetched individually."""
+
+    @property
+    def _dirty(self) -> set[Any]:
+        """The dirty keys: their entries differ from RocksDB's, or may be modified in place."""
+        self._gather()
+        return self._gathered
+
+    def _gather(self) -> None:
+        """Gathers the marked keys; called once a block, so that they never become many."""
+        self._gathered.update(self._marked)
+        self._marked.clear()
 
     # --- one key ---
 

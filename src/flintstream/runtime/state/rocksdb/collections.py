@@ -134,6 +134,10 @@ class CollectionTable(CachedTable):
         segments = len(self._segments) * _SEGMENTS_BYTES + int(self._cached * self._average_segment.bytes)
         return super().size + segments
 
+    @property
+    def may_prefetch(self) -> bool:
+        return True  # Or else to count the segments that were used.
+
     def prefetch(self, keys: set[Any]) -> None:
         self._count_segments()
         self._in_use.clear()

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, MutableMapping, ValuesView
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flintstream.runtime.state.rocksdb.cache import CHUNK, GONE, AverageSize, EntryCache
 from flintstream.runtime.state.rocksdb.codec import EntryCodec, KeyCodec, after, decode_key
 from flintstream.runtime.state.rocksdb.store import Store
 from flintstream.runtime.state.ttl import TimeToLive
+from flintstream.runtime.state.views import CachedValueStateView
+
+if TYPE_CHECKING:
+    from flintstream.runtime.state.backend import KeyedStateBackend
 
 _PROBES = 4
 
@@ -61,6 +65,10 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
         """Whether the last blocks used this table, so that prefetching pays off."""
         self._probes: list[Any] = []
 
+    def value_view(self, backend: KeyedStateBackend, default: Any) -> CachedValueStateView:
+        """Returns a state that accesses the cache itself."""
+        return CachedValueStateView(backend, self, default, self._live, self._marked)
+
     # --- a block ---
 
     @property
@@ -68,10 +76,19 @@ class CachedTable(EntryCache, MutableMapping[Any, Any]):
         """Returns the approximate size of the cache in bytes."""
         return int(len(self._live) * self._average.bytes)
 
+    @property
+    def may_prefetch(self) -> bool:
+        """Returns whether there may be entries to fetch."""
+        return self._stored
+
     def prefetch(self, keys: set[Any]) -> None:
         """Fetches the entries of keys that will be used."""
         if self._stored:
             self._fetch_unknown(keys)
+
+    def measure(self, keys: Iterable[Any]) -> None:
+        """Samples the entries of some keys in the cache for their size, before a block uses them."""
+        self._gather()
         self._average.look_at(self._live_get(key, GONE) for key in keys)
 
     def _fetch_unknown(self, keys: set[Any]) -> None:
