@@ -30,7 +30,7 @@ def extensions() -> list[Extension]:
         )
         for path in sorted([*augmented, *SOURCES.rglob("*.pyx")])
     ]
-    directives = {"language_level": 3, "annotation_typing": False, "binding": True}
+    directives = {"language_level": 3, "annotation_typing": False, "binding": True, "nonecheck": True}
     return list(cythonize(wanted, build_dir="build", compiler_directives=directives, quiet=True))
 
 

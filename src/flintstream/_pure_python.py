@@ -20,6 +20,8 @@ class _SourceFinder(MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if path is None or not fullname.startswith("flintstream."):
             return None
+        if not all(map(os.path.isdir, path)):
+            return None  # In a zip, from which nothing compiled is loaded anyway.
         loader = (importlib.machinery.SourceFileLoader, importlib.machinery.SOURCE_SUFFIXES)
         for directory in path:
             spec = importlib.machinery.FileFinder(directory, loader).find_spec(fullname, target)

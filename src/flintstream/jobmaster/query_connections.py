@@ -122,8 +122,9 @@ class QueryConnections:
         try:
             while (frame := peer.connection.next_frame()) is not None:
                 self._complete(peer, pickle.loads(frame))
-        except (EOFError, OSError):
-            self._lose(peer, "has ended")
+        except Exception as error:
+            gone = isinstance(error, EOFError | OSError)
+            self._lose(peer, "has ended" if gone else f"has sent what cannot be read: {error!r}")
             self._selector.unregister(peer.connection)
             peer.close(self._lock)
 
@@ -151,5 +152,6 @@ class QueryConnections:
     def _release(self) -> None:
         """Closes the connections; nobody reads them any more."""
         for peer in self._peers:
+            self._lose(peer, "is not asked any more")
             peer.close(self._lock)
         self._selector.close()

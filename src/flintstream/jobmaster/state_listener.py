@@ -161,7 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
             request = json.loads(self._body())
             queries = request["queries"]
             seconds = float(request.get("seconds", WAIT_SECONDS))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             raise _Refused(400, 'The body must be {"queries": [[name, key], ...]}.') from None
         return {"answers": self._answers(queries, PICKLED, seconds)}
 

@@ -292,7 +292,7 @@ class QueryableStateClient:
         else:
             try:
                 state = state_of(query.name, answer, query.kind)
-            except QueryableStateError as error:
+            except Exception as error:  # A server of another version may answer anything.
                 _fail(query, error)
             else:
                 if query.future.set_running_or_notify_cancel():

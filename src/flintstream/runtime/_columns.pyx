@@ -8,7 +8,7 @@ from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_S
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_GetSlice, PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -22,7 +22,6 @@ cdef frozenset plain = PLAIN
 cdef object INSERT = RowKind.INSERT
 cdef object new_row = object.__new__
 cdef object new_tuple = tuple.__new__
-cdef object as_tuple = tuple
 
 cdef extern from "Python.h":
     ctypedef struct PyListObject:
@@ -44,6 +43,7 @@ cdef extern from "Python.h":
     object PyUnicode_DecodeUTF8(const char*, Py_ssize_t, const char*)
     object PyUnicode_DecodeASCII(const char*, Py_ssize_t, const char*)
     void PyObject_GC_UnTrack(void*)
+    void PyObject_GC_Track(void*)
 
 cdef enum:
     MARK = 3
@@ -51,6 +51,10 @@ cdef enum:
     HAS_KEYS = 2
     WHOLE = 0xFFFF
     DEEPEST = 16
+    # Strings from here on may be in a column again and again as the same object: runs of one, and, if they are long, any.
+    SHARED_OBJECT = 32
+    LONG_OBJECT = 256
+    MOST_REPEATED_BYTES = 65536
 
 
 # --- writing ---
@@ -181,9 +185,35 @@ cdef bint write_nones(Buffer* out, PyObject** items, Py_ssize_t count) except -1
     return True
 
 
+cdef class Repeats:
+    """Counts the bytes of long objects that a column has several times: a pickle would have them once."""
+    cdef Py_ssize_t bytes
+    cdef set seen
+
+    def __cinit__(self):
+        self.bytes = 0
+
+    cdef bint too_many(self, PyObject* item, PyObject* previous, Py_ssize_t size) except -1:
+        """Adds an object; returns whether a pickle is better by now."""
+        if item == previous:
+            self.bytes += size
+        elif size >= LONG_OBJECT:
+            if self.seen is None:
+                self.seen = set()
+            address = <size_t> item
+            if address in self.seen:
+                self.bytes += size
+            else:
+                self.seen.add(address)
+        return self.bytes > MOST_REPEATED_BYTES
+
+
 cdef bint write_strings(Buffer* out, PyObject** items, Py_ssize_t count) except -1:
-    """Writes the lengths in bytes, then all bytes: of ASCII, or of UTF-8 if a character needs it."""
-    cdef Py_ssize_t i, total = 0
+    """Writes the lengths in bytes, then all bytes: of ASCII, or of UTF-8 if a character needs it. Returns False if not all are
+    strings, or if long ones are there again and again.
+    """
+    cdef Py_ssize_t i, size, total = 0
+    cdef Repeats repeats = Repeats()
     cdef uint64_t length, longest = 0
     cdef uint64_t* lengths
     cdef bint ascii = True
@@ -194,6 +224,9 @@ cdef bint write_strings(Buffer* out, PyObject** items, Py_ssize_t count) except 
             return False
         if ascii and not PyUnicode_IS_COMPACT_ASCII(<object> items[i]):
             ascii = False
+        size = PyUnicode_GET_LENGTH(<object> items[i])
+        if size >= SHARED_OBJECT and repeats.too_many(items[i], items[i - 1] if i else NULL, size):
+            return False
     if not ascii:
         others = []
         for i in range(count):
@@ -223,6 +256,7 @@ cdef bint write_strings(Buffer* out, PyObject** items, Py_ssize_t count) except 
 
 cdef bint write_bytes(Buffer* out, list items, uint8_t kind) except -1:
     cdef Py_ssize_t i, count = PyList_GET_SIZE(items)
+    cdef Repeats repeats = Repeats()
     cdef uint64_t length, longest = 0
     cdef uint64_t* lengths
     cdef PyObject* item
@@ -235,6 +269,8 @@ cdef bint write_bytes(Buffer* out, list items, uint8_t kind) except -1:
             if not PyBytes_CheckExact(<object> item):
                 return False
             length = PyBytes_GET_SIZE(<object> item)
+            if length >= SHARED_OBJECT and repeats.too_many(item, PyList_GET_ITEM(items, i - 1) if i else NULL, length):
+                return False
             lengths[i] = length
             longest = max(longest, length)
         put_byte(out, kind)
@@ -291,12 +327,26 @@ cdef bint write_named_tuples(Buffer* out, PyObject** items, Py_ssize_t count, in
     except Exception:
         return False  # A local class.
     for i in range(count):
-        plain_tuples.append(as_tuple(<object> items[i]))
+        # Not `tuple(item)`: the class may iterate in its own way.
+        plain_tuples.append(PyTuple_GetSlice(<object> items[i], 0, PyTuple_GET_SIZE(<object> items[i])))
     length = PyBytes_GET_SIZE(reference)
     put_byte(out, c"n")
     put(out, &length, 4)
     put(out, PyBytes_AS_STRING(reference), length)
     return write_tuples(out, (<PyListObject*> plain_tuples).ob_item, count, depth)
+
+
+cdef bint are_same_names(object names, object others) except -1:
+    """Returns whether these are equal tuples of strings, none of them of a class of its own."""
+    cdef Py_ssize_t i
+    if not PyTuple_CheckExact(names) or not PyTuple_CheckExact(others) or names != others:
+        return False
+    for i in range(PyTuple_GET_SIZE(names)):
+        if not PyUnicode_CheckExact(<object> PyTuple_GET_ITEM(names, i)):
+            return False
+        if not PyUnicode_CheckExact(<object> PyTuple_GET_ITEM(others, i)):
+            return False
+    return True
 
 
 cdef bint write_rows(Buffer* out, PyObject** items, Py_ssize_t count, int depth) except -1:
@@ -308,20 +358,21 @@ cdef bint write_rows(Buffer* out, PyObject** items, Py_ssize_t count, int depth)
     arity = len((<object> items[0])._values)
     if arity >= WHOLE or depth >= DEEPEST:
         return False
+    if fields is not None:
+        if not PyTuple_CheckExact(fields) or PyTuple_GET_SIZE(fields) != arity:
+            return False
     for i in range(count):
         row = <object> items[i]
         if type(row) is not Row or row._row_kind is not INSERT or not PyList_CheckExact(row._values):
             return False
         values = row._values
-        if PyList_GET_SIZE(values) != arity or (row._fields is not fields and row._fields != fields):
+        if PyList_GET_SIZE(values) != arity or (row._fields is not fields and not are_same_names(row._fields, fields)):
             return False
         rows.append(values)
     written = arity
     put_byte(out, c"r" if fields is None else c"R")
     put(out, &written, 2)
     if fields is not None:
-        if not PyTuple_CheckExact(fields) or PyTuple_GET_SIZE(fields) != arity:
-            return False
         names = list(fields)
         if arity and not write_strings(out, (<PyListObject*> names).ob_item, arity):
             return False
@@ -584,6 +635,8 @@ cdef list read_tuples(Reader* source, Py_ssize_t count, int depth):
     if arity == 0:
         return read_same((), count)
     column = PyList_New(count)
+    # The collector must not see it before it is filled.
+    PyObject_GC_UnTrack(<void*> column)
     for i in range(count):
         made = PyTuple_New(arity)
         place_item(column, i, made)
@@ -594,6 +647,7 @@ cdef list read_tuples(Reader* source, Py_ssize_t count, int depth):
         if atoms:
             # Numbers and strings are in no cycle: the collector finds that out by itself, later.
             PyObject_GC_UnTrack(<void*> made)
+    PyObject_GC_Track(<void*> column)
     return column
 
 
@@ -616,10 +670,10 @@ cdef list read_rows(Reader* source, Py_ssize_t count, int depth, bint named):
     cdef list columns = [], rows = [], values
     cdef object fields = None, row
     memcpy(&arity, take(source, 2), 2)
-    if named:
-        fields = tuple(read_column(source, arity, depth)) if arity else ()
     if depth >= DEEPEST:
         raise ValueError("a block of columns has Rows in Rows in Rows")
+    if named:
+        fields = tuple(read_column(source, arity, depth + 1)) if arity else ()
     for place in range(arity):
         columns.append(read_column(source, count, depth + 1))
     for i in range(count):

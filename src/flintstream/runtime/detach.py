@@ -66,7 +66,7 @@ def all_plain(values: Collection[Any]) -> bool:
             return all(map(is_plain, values))
         if len(kinds) > len(tuples):
             values = [value for value in values if type(value) in tuples]
-        values = list(chain.from_iterable(values))
+        values = list(chain.from_iterable(map(_TUPLE_FIELDS, values)))
         kinds = set(map(type, values))
     return True
 
@@ -137,7 +137,7 @@ def detached(value: Any) -> Any:
     elif kind in _COPIES:
         return _COPIES[kind](value)
     elif _FIELDS.get(kind) is _TUPLE_FIELDS:
-        for each in value:
+        for each in _TUPLE_FIELDS(value):
             if type(each) not in PLAIN:
                 break
         else:

@@ -13,8 +13,6 @@ cpdef list map_records(object function, object records)
 @cython.locals(results=list, plain=frozenset)
 cpdef list map_keyed(object function, object records, object keys, KeyContext state)
 
-cpdef list filter_records(object function, object records)
-
 @cython.locals(pairs=bint, same=bint, values=list, plain=frozenset)
 cpdef process_records(
     object function, object records, object keys, KeyContext state, RecordContext context, object emit, object emit_aside

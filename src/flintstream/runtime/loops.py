@@ -86,11 +86,6 @@ def map_keyed(
     return results
 
 
-def filter_records(function: Callable[[Any], Any], records: Iterator[Any]) -> list[Any]:
-    """Returns the records that pass."""
-    return [record for record in records if function(record)]
-
-
 def flat_map_records(
     function: Callable[[Any], Iterable[Any] | None], records: Iterator[Any], times: list[int] | None
 ) -> Iterator[Batch]:
@@ -128,8 +123,10 @@ def process_records(
     context: RecordContext,
     emit: Callable[[Batch], None],
     emit_aside: Callable[[OutputTag, Any, int | None], None],
-) -> None:
-    """Calls a process function for each record, and emits its results: those without a timestamp."""
+) -> Batch:
+    """Calls a process function for each record, and emits its results: those without a timestamp. Returns the last ones,
+    which are for the caller to emit.
+    """
     plain = PLAIN
     context._timestamp = NO_TIMESTAMP
     values = []
@@ -163,7 +160,7 @@ def process_records(
                 if len(values) >= CHUNK:
                     emit(Batch(values))
                     values = []
-    emit(Batch(values))
+    return Batch(values)
 
 
 def process_timed_records(
@@ -175,7 +172,7 @@ def process_timed_records(
     context: RecordContext,
     emit: Callable[[Batch], None],
     emit_aside: Callable[[OutputTag, Any, int | None], None],
-) -> None:
+) -> Batch:
     """As `process_records`, for records with timestamps; results have the timestamp of their record."""
     plain = PLAIN
     values = []
@@ -212,7 +209,7 @@ def process_timed_records(
                 if len(values) >= CHUNK:
                     emit(Batch(values, times))
                     values, times = [], []
-    emit(Batch(values, times))
+    return Batch(values, times)
 
 
 def reduce_records(

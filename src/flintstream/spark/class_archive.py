@@ -52,6 +52,7 @@ _CONFLICTS = re.compile(
 _JAVA_OPTIONS = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 # They add to the class path: directories with files, which an archive cannot have, or jars unknown here.
 _CLASS_PATH_VARIABLES = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH", "SPARK_PREPEND_CLASSES")
+_NO_SUBMIT_ARGS = "pyspark-shell"
 _CLASS_PATH_SETTING = "spark.driver.extraClassPath"
 
 _log = logging.getLogger(__name__)
@@ -155,6 +156,9 @@ def _suits(settings: Mapping[str, str], spark_home: Path, environ: Mapping[str, 
     if any(_CONFLICTS.search(text) for text in (*options, *(environ.get(name, "") for name in _JAVA_OPTIONS))):
         return False
     if settings.get(_CLASS_PATH_SETTING) or any(environ.get(name) for name in _CLASS_PATH_VARIABLES):
+        return False
+    # What PySpark adds to the command line, which may have options of its own.
+    if environ.get("PYSPARK_SUBMIT_ARGS", _NO_SUBMIT_ARGS).strip() != _NO_SUBMIT_ARGS:
         return False
     # It is on the class path, and may have a spark-defaults.conf that changes anything.
     conf = Path(environ.get("SPARK_CONF_DIR") or spark_home / "conf")

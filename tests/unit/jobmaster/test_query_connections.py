@@ -90,6 +90,15 @@ def test_a_slot_that_has_ended_fails_its_queries_and_no_others(slots, connection
     assert other.exception() is None
 
 
+def test_a_slot_that_sends_what_cannot_be_read_is_lost_and_no_other(slots, connections):
+    lost, other = connections.send(0, QUERY), connections.send(1, QUERY)
+    slots[0].connections[0].send_bytes(b"\x80\x05garbage")
+    with pytest.raises(SlotError, match="slot 0 has sent what cannot be read"):
+        lost.result(ENOUGH_SECONDS)
+    wait_until(lambda: slots[1].answer() or other.done(), what="the answer of the other slot")
+    assert other.exception() is None
+
+
 def test_the_end_of_an_attempt(slots, connections):
     pending = connections.send(0, QUERY)
     connections.close()

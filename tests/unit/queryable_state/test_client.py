@@ -47,6 +47,7 @@ from flintstream.queryable_state import (
     UnknownKvStateLocation,
     UnsupportedOperationException,
 )
+from flintstream.queryable_state import client as client_module
 from flintstream.runtime.slot import queries as slot_queries
 from flintstream.runtime.slot.messages import QueryStates
 from flintstream.spark.slots import SlotError
@@ -144,6 +145,17 @@ def test_a_descriptor_of_another_kind_is_an_error(client):
         get(client, "last", "tea", DESCRIPTORS["all"])
     with pytest.raises(TypeError, match="expected a state descriptor"):
         client.get_kv_state(JOB, "last", "tea", None, "last")
+
+
+def test_an_answer_of_an_unknown_kind_is_an_error_and_the_client_goes_on(client, monkeypatch):
+    def unknown(*_):
+        raise KeyError("a kind of tomorrow")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(client_module, "state_of", unknown)
+        with pytest.raises(KeyError, match="tomorrow"):
+            get(client, "last", "tea")
+    assert get(client, "last", "tea").value() == ("tea", 5)
 
 
 def test_keys_of_other_types(client):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copyreg
 import math
+import pickle
+import struct
 import subprocess
 import sys
 from contextlib import suppress
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 
 import pytest
@@ -214,7 +217,7 @@ def test_columns_of_numbers_take_few_bytes_and_count_for_more() -> None:
     )
     assert len(block) < 40_100
     assert weight(block) == 80_000
-    assert weight(encode_block(Batch(["x" * 100] * 1000))) > 100_000
+    assert weight(encode_block(Batch([f"{n:0100}" for n in range(1000)]))) > 100_000
     assert weight(encode_block(Batch([[1]]))) == len(encode_block(Batch([[1]])))
 
 
@@ -232,6 +235,74 @@ def test_lists_of_other_lengths_are_refused() -> None:
         columns.encode([1, 2], [1], None)
     with pytest.raises(ValueError, match="as many keys"):
         columns.encode([1, 2], None, [1])
+
+
+@pytest.mark.parametrize("kind", [str, str.encode])
+@pytest.mark.parametrize("length", [40, 50_000])
+def test_what_records_share_is_written_once(kind: Any, length: int) -> None:
+    document = kind("x" * length)
+    others = [kind(f"{n:0{length}}") for n in range(2)]
+    for documents in ([document] * 4000, [document, *others] * 1300 if length > 1000 else [document] * 4000):
+        records = [(text, number) for number, text in enumerate(documents)]
+        block = encode_block(Batch(records))
+        assert len(block) < 250_000
+        found = decode_block(block)[0].values
+        assert found == records
+        assert len({id(text) for text, _ in found}) == len(set(documents))
+
+
+class Backwards(NamedTuple):
+    one: int
+    other: int
+
+    def __iter__(self) -> Any:
+        return iter((self.other, self.one))
+
+    def __getnewargs_ex__(self) -> Any:
+        return tuple.__getitem__(self, slice(None)), {}
+
+
+class Registered(NamedTuple):
+    one: int
+    other: int
+
+
+class WithState(NamedTuple):
+    one: int
+    other: int
+
+    def __getstate__(self) -> Any:
+        return {"seen": True}
+
+    def __setstate__(self, state: Any) -> None:
+        assert state == {"seen": True}
+
+
+@pytest.mark.parametrize("kind", [Backwards, Registered, WithState])
+def test_named_tuples_with_a_pickling_of_their_own(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(copyreg.dispatch_table, Registered, lambda value: (Registered, (value.one, 0)))
+    columns._NAMED_TUPLES.clear()
+    value = kind(1, 2)
+    expected = pickle.loads(pickle.dumps(value))
+    [found, *_] = decode_block(encode_block(Batch([value] * 4)))[0].values
+    assert (found.one, found.other) == (expected.one, expected.other)
+    assert not columns.is_named_tuple(kind)
+    columns._NAMED_TUPLES.clear()
+
+
+def test_rows_whose_names_are_equal_but_no_plain_strings_keep_their_names() -> None:
+    class Name(str, Enum):
+        ONE = "one"
+
+    rows = [make_row([1], (name,)) for name in ("one", Name.ONE, "one", "one")]
+    for row, (name,) in zip(decode_block(encode_block(Batch(rows)))[0].values, [row._fields for row in rows]):
+        assert type(row._fields[0]) is type(name)
+
+
+@pytest.mark.parametrize("decode", READERS)
+def test_columns_in_columns_without_end_are_refused(decode: Any) -> None:
+    with pytest.raises((ValueError, RecursionError)):
+        decode(bytes([columns.MARK, 0]) + struct.pack("<I", 4) + b"R\x01\x00" * 300_000)
 
 
 def test_without_compiled_modules_blocks_are_pickled_and_columns_are_read() -> None:

@@ -438,6 +438,26 @@ def test_what_says_to_be_of_another_class_is_copied():
     assert not all_plain([value])
 
 
+class Hiding(NamedTuple):
+    """Its own iteration leaves out what can change."""
+
+    name: str
+    items: list
+
+    def __iter__(self):
+        return iter((self.name,))
+
+    def __getnewargs_ex__(self):
+        return tuple.__getitem__(self, slice(None)), {}
+
+
+def test_what_a_named_tuple_holds_does_not_depend_on_how_it_iterates():
+    value = Hiding("a", [1])
+    assert not all_plain([value])
+    assert detached(value) is not value
+    assert detached(value).items == [1]
+
+
 class TestSources:
     def test_a_source_function_may_change_what_it_has_collected(self):
         context = SourceContext(lambda: None)
@@ -556,3 +576,17 @@ def test_with_object_reuse_nothing_is_copied() -> None:
     finally:
         set_object_reuse(False)
     assert not any(detached(value) is value for value in values)
+
+
+def test_a_failure_behind_a_process_function_is_not_blamed_on_it():
+    def full(batch):
+        raise OSError(28, "no space left")
+
+    class Same(KeyedProcessFunction):
+        def process_element(self, value, ctx):
+            yield value
+
+    with OneInputOperatorHarness(Same(), lambda value: value) as harness:
+        harness._operator.output.emit = full
+        with pytest.raises(OSError, match="no space left"):
+            harness.process_element(1, 0)

@@ -114,7 +114,12 @@ def test_settings_that_do_not_go_with_an_archive(
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("JAVA_TOOL_OPTIONS", "-agentlib:jdwp"), ("SPARK_SUBMIT_OPTS", "-Xshare:off"), ("HADOOP_CONF_DIR", "/etc/hadoop")],
+    [
+        ("JAVA_TOOL_OPTIONS", "-agentlib:jdwp"),
+        ("SPARK_SUBMIT_OPTS", "-Xshare:off"),
+        ("PYSPARK_SUBMIT_ARGS", "--driver-class-path mine.jar pyspark-shell"),
+        ("HADOOP_CONF_DIR", "/etc/hadoop"),
+    ],
 )
 def test_variables_that_do_not_go_with_an_archive(
     java: JavaRuntime, spark_home: Path, work: Path, environ: dict[str, str], name: str, value: str

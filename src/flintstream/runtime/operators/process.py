@@ -107,9 +107,11 @@ class ProcessOperator(FunctionOperator):
         keys: Iterable[Any] = repeat(None) if batch.keys is None else batch.keys
         try:
             if batch.timestamps is None:
-                process_records(function, records, keys, self._state, context, self.output.emit, self._emit_aside)
+                rest = process_records(
+                    function, records, keys, self._state, context, self.output.emit, self._emit_aside
+                )
             else:
-                process_timed_records(
+                rest = process_timed_records(
                     function,
                     records,
                     keys,
@@ -121,6 +123,7 @@ class ProcessOperator(FunctionOperator):
                 )
         except Exception as error:
             raise self.fault(error, record_at_fault(batch.values, records)) from error
+        self.output.emit(rest)
         self._sides.flush()
 
     # --- time ---

@@ -8,7 +8,7 @@ from typing import Any
 
 from flintstream.runtime.batch import Batch
 from flintstream.runtime.faults import record_at_fault
-from flintstream.runtime.loops import filter_records, flat_map_records, map_records
+from flintstream.runtime.loops import flat_map_records, map_records
 from flintstream.runtime.operators.base import FunctionOperator
 
 
@@ -50,7 +50,8 @@ class FilterOperator(FunctionOperator):
         records = iter(batch.values)
         try:
             if batch.timestamps is None:
-                passed = Batch(filter_records(function, records))
+                # Not in a compiled loop: only the interpreter calls functions without a new frame of C.
+                passed = Batch([value for value in records if function(value)])
             else:
                 kept = [bool(function(value)) for value in records]
                 passed = Batch(list(compress(batch.values, kept)), list(compress(batch.timestamps, kept)))
