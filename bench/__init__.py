@@ -11,6 +11,7 @@ BENCHMARKS = (
     "windows",
     "cep",
     "chain",
+    "scale",
     "latency",
     "epoch_latency",
     "startup",

@@ -7,8 +7,8 @@ from bench.peers import run_peer
 from bench.report import Result, Row
 from bench.timing import Timing, slope
 
-LEAST_OF_BARE = 0.35
-SIZES = (4_000_000, 24_000_000)
+LEAST_OF_BARE = 0.8
+SIZES = (8_000_000, 64_000_000)
 QUICK_SIZES = (1_000_000, 6_000_000)
 REPEAT = 3
 

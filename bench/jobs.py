@@ -23,7 +23,7 @@ from bench.functions import (
     to_pair,
 )
 from bench.timing import Timing
-from flintstream.common import Types, WatermarkStrategy
+from flintstream.common import Configuration, Types, WatermarkStrategy
 from flintstream.datastream import (
     DataStream,
     KeyedProcessFunction,
@@ -49,10 +49,13 @@ class RunningCount(KeyedProcessFunction):
         yield value[0], count
 
 
-def environment() -> StreamExecutionEnvironment:
-    """An environment with the parallelism of all benchmarks."""
-    env = StreamExecutionEnvironment.get_execution_environment()
-    env.set_parallelism(PARALLELISM)
+def environment(parallelism: int = PARALLELISM, **settings: str) -> StreamExecutionEnvironment:
+    """An environment with the parallelism of all benchmarks, or another one; dots in the keys of settings are double
+    underscores.
+    """
+    given = {key.replace("__", "."): value for key, value in settings.items()}
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(given))
+    env.set_parallelism(parallelism)
     return env
 
 
@@ -66,9 +69,9 @@ def keyed_pairs(env: StreamExecutionEnvironment, records: int) -> KeyedStream:
     return numbers(env, records).map(to_pair).key_by(key_of)
 
 
-def run_process_count(records: int) -> Timing:
+def run_process_count(records: int, env: StreamExecutionEnvironment | None = None) -> Timing:
     """The running count by a process function with a value state."""
-    counts = keyed_pairs(environment(), records).process(RunningCount())
+    counts = keyed_pairs(env or environment(), records).process(RunningCount())
     return _checked_count(counts, records)
 
 

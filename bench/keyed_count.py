@@ -13,16 +13,18 @@ from bench.timing import Timing, TooSmallError, slope
 
 PYFLINK_VARIABLE = "FLINT_BENCH_PYFLINK"
 BYTEWAX_VARIABLE = "FLINT_BENCH_BYTEWAX"
-LEAST_OF_BARE = 0.25
-LEAST_OF_TRANSFORM_WITH_STATE = 20
+LEAST_OF_BARE = 0.5
+LEAST_OF_TRANSFORM_WITH_STATE = 50
+LEAST_OF_PYFLINK = 50
+LEAST_OF_BYTEWAX = 5
 
 
 @dataclass(frozen=True)
 class Sizes:
     """How much each side has to do: two sizes, and how often both are run."""
 
-    flintstream: tuple[int, int] = (2_000_000, 8_000_000)
-    bare: tuple[int, int] = (1_000_000, 6_000_000)
+    flintstream: tuple[int, int] = (4_000_000, 16_000_000)
+    bare: tuple[int, int] = (2_000_000, 12_000_000)
     transform_with_state: tuple[int, int] = (100_000, 500_000)
     bytewax: tuple[int, int] | None = (200_000, 1_000_000)
     pyflink: tuple[int, int] | None = (20_000, 80_000)
@@ -105,7 +107,7 @@ def _against_pyflink(sizes: Sizes, timings: _Timings, ours: float) -> list[Row]:
         runs = run_peer("pyflink_count", sizes.pyflink, sizes.repeat, "--mode", mode, python=python)
         timings.add(f"PyFlink {mode}", runs)
         theirs = timings.rate(f"PyFlink {mode}")
-        rows.append(Row(f"PyFlink, {mode} mode", theirs, ratio=ours / theirs))
+        rows.append(Row(f"PyFlink, {mode} mode", theirs, ratio=ours / theirs, least_ratio=LEAST_OF_PYFLINK))
     return rows
 
 
@@ -115,7 +117,7 @@ def _against_bytewax(sizes: Sizes, timings: _Timings, ours: float) -> Row:
         return Row("Bytewax", None, note=_not_run(BYTEWAX_VARIABLE))
     timings.add("Bytewax", run_peer("bytewax_count", sizes.bytewax, sizes.repeat, python=python))
     theirs = timings.rate("Bytewax")
-    return Row("Bytewax, one worker", theirs, ratio=ours / theirs)
+    return Row("Bytewax, one worker", theirs, ratio=ours / theirs, least_ratio=LEAST_OF_BYTEWAX)
 
 
 def _not_run(variable: str) -> str:

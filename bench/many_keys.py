@@ -8,13 +8,13 @@ from bench.peers import NEEDS_PROTOBUF, has_protobuf, run_peer
 from bench.report import Result, Row
 from bench.timing import Timing, slope
 
-LEAST_OF_BARE = 0.25
-LEAST_OF_TRANSFORM_WITH_STATE = 20
+LEAST_OF_BARE = 0.4
+LEAST_OF_TRANSFORM_WITH_STATE = 50
 
 
 def run(quick: bool) -> Result:
     """Both sides in turn, then the peer."""
-    sizes = (2 * MANY_KEYS, 4 * MANY_KEYS) if quick else (2 * MANY_KEYS, 8 * MANY_KEYS)
+    sizes = (2 * MANY_KEYS, 4 * MANY_KEYS) if quick else (4 * MANY_KEYS, 16 * MANY_KEYS)
     ours: list[Timing] = []
     bare: list[Timing] = []
     run_many_keys_count(sizes[-1])  # Starts Spark, lets Java compile its code, and is not counted.

@@ -11,13 +11,13 @@ from bench.timing import Timing, slope
 from flintstream.datastream import EmbeddedRocksDBStateBackend, HashMapStateBackend, StateBackend
 from flintstream.jobmaster.job_master import JobMaster
 
-LEAST_OF_HEAP = 0.4
+LEAST_OF_HEAP = 0.8
 MOST_SLOT_BYTES = 1e9
 
 
 def run(quick: bool) -> Result:
     """Both backends in turn; then the many keys."""
-    sizes = (2 * MANY_KEYS, 3 * MANY_KEYS) if quick else (2 * MANY_KEYS, 6 * MANY_KEYS)
+    sizes = (2 * MANY_KEYS, 3 * MANY_KEYS) if quick else (4 * MANY_KEYS, 16 * MANY_KEYS)
     heap: list[Timing] = []
     rocksdb: list[Timing] = []
     _run_count(sizes[-1], HashMapStateBackend())  # Starts Spark, lets Java compile its code, and is not counted.

@@ -19,7 +19,7 @@ from flintstream.datastream.state import ValueStateDescriptor
 from flintstream.runtime.batch import Batch
 from flintstream.testing import OneInputOperatorHarness
 
-LEAST_OF_BARE = 0.10
+LEAST_OF_BARE = 0.4
 BATCH = 8192
 
 

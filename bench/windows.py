@@ -41,8 +41,8 @@ from flintstream.runtime.windows.functions import PassOn
 from flintstream.runtime.windows.spec import WindowSpec
 from flintstream.testing import OneInputOperatorHarness
 
-LEAST_OF_BARE = 0.15
-LEAST_OF_PYFLINK = 15
+LEAST_OF_BARE = 0.4
+LEAST_OF_PYFLINK = 50
 MOST_TIMES_TUMBLING = 2.5
 
 
@@ -59,7 +59,7 @@ class SomeKeys(ProcessWindowFunction[int, Pair, int, Any]):
 
 def run(quick: bool) -> Result:
     """All sides in turn."""
-    sizes = (WINDOW_RECORDS, 2 * WINDOW_RECORDS) if quick else (2 * WINDOW_RECORDS, 8 * WINDOW_RECORDS)
+    sizes = (WINDOW_RECORDS, 2 * WINDOW_RECORDS) if quick else (4 * WINDOW_RECORDS, 16 * WINDOW_RECORDS)
     timings: dict[str, list[Timing]] = {"tumbling": [], "sliding": [], "shared": [], "bare": []}
     run_job(TUMBLING, 1, WINDOW_RECORDS)  # Starts Spark, and is not counted.
     for _ in range(1 if quick else 3):

@@ -49,7 +49,7 @@ _FEW_SECONDS, _MANY_SECONDS, _BUSY_SECONDS = 0.004, 0.02, 0.04
 """How long to wait for more queries before a request is made: a request costs as much as many queries. The last one is for
 slots that are busy.
 """
-_GATHER_FACTOR = 3
+_GATHER_FACTOR = 6
 """Where many queries come, and their slots answer slowly, how many times as long as the last answer took to wait."""
 _SLOW_SECONDS = 0.05
 """After this time without an answer, the next request goes over another connection."""
