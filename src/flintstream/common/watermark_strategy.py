@@ -226,7 +226,7 @@ class WatermarkStrategy:
         if not isinstance(timestamp_assigner, TimestampAssigner):
             if not callable(timestamp_assigner):
                 raise TypeError(f"{timestamp_assigner!r} is neither a TimestampAssigner nor a function.")
-            timestamp_assigner = _FunctionAssigner(timestamp_assigner)
+            timestamp_assigner = FunctionAssigner(timestamp_assigner)
         return replace(self, timestamp_assigner=timestamp_assigner)
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
@@ -262,8 +262,8 @@ class WatermarkStrategy:
         return self.generator_supplier is not NoWatermarks
 
 
-class _FunctionAssigner(TimestampAssigner):
-    """Wraps a plain function as an assigner; the runtime may call ``function`` directly."""
+class FunctionAssigner(TimestampAssigner):
+    """Wraps a plain function as an assigner; the runtime calls ``function`` directly."""
 
     __slots__ = ("function",)
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from flintstream.common.time import earliest, whole_milliseconds
-from flintstream.common.watermark_strategy import NoWatermarks, WatermarkOutput
+from flintstream.common.watermark_strategy import FunctionAssigner, NoWatermarks, WatermarkOutput
 from flintstream.runtime.batch import MIN_WATERMARK, NO_TIMESTAMP, Batch
 from flintstream.runtime.faults import record_at_fault, user_fault
 
 if TYPE_CHECKING:
-    from flintstream.common.watermark_strategy import WatermarkStrategy
+    from flintstream.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
     from flintstream.runtime.operators.base import OperatorContext
 
 
@@ -45,6 +45,12 @@ class _WatermarkOutput(WatermarkOutput):
         return emitted
 
 
+def _function_of(assigner: TimestampAssigner | None) -> Callable[[Any, int], Any] | None:
+    if assigner is None:
+        return None
+    return assigner.function if type(assigner) is FunctionAssigner else assigner.extract_timestamp
+
+
 class TimestampsAndWatermarks:
     """Assigns timestamps and generates watermarks for the records of one split or subtask.
 
@@ -54,7 +60,7 @@ class TimestampsAndWatermarks:
 
     def __init__(self, strategy: WatermarkStrategy, context: OperatorContext) -> None:
         assigner = strategy.timestamp_assigner
-        self._extract = None if assigner is None else assigner.extract_timestamp
+        self._extract = _function_of(assigner)
         # As in Flink, batch mode has only the final watermark.
         self._generator: Any = NoWatermarks() if context.batch_mode else strategy.create_generator()
         # Exact classes only: a user's subclass may need on_event for each record.

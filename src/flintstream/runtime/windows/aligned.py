@@ -77,8 +77,8 @@ class AlignedWindowOperator(WindowBase):
         keys, values = batch.keys, batch.values
         self._stored.clear()
         self._state.touch(keys)
-        timestamps = self._times(batch)
-        low, high = self._span(min(timestamps))
+        timestamps, earliest = self._times(batch)
+        low, high = self._span(earliest)
         late: list[int] = []
         if self._ahead:
             late = self._add_one_by_one(batch, timestamps, range(len(values)))
@@ -91,21 +91,23 @@ class AlignedWindowOperator(WindowBase):
         self._emitter.flush()
         self.emit_late(batch, late)
 
-    def _times(self, batch: Batch) -> list[int]:
-        """Returns the times that determine the records' windows."""
+    def _times(self, batch: Batch) -> tuple[list[int], int]:
+        """Returns the times that determine the records' windows, and the earliest of them."""
         if not self._event_time:
             self._advance_clock()
             # Another machine's clock may be behind, but records are not added to windows that have fired.
-            return [max(self._now, self._catch_up) + 1] * len(batch.values)
+            now = max(self._now, self._catch_up) + 1
+            return [now] * len(batch.values), now
         timestamps = batch.timestamps
-        if timestamps is None or min(timestamps) == NO_TIMESTAMP:
+        earliest = NO_TIMESTAMP if timestamps is None else min(timestamps)
+        if earliest == NO_TIMESTAMP:
             record = batch.values[0 if timestamps is None else timestamps.index(NO_TIMESTAMP)]
             try:
                 self._spec.assigner.assign_windows(record, NO_TIMESTAMP, None)  # raises: no timestamp
             except Exception as error:
                 raise self.fault(error, record) from error
         assert timestamps is not None
-        return timestamps
+        return timestamps, earliest
 
     def _span(self, time: int) -> tuple[int, int]:
         """Returns the time span around a time whose records have the same windows: a pane, a window, or a gap."""
