@@ -224,10 +224,10 @@ class EpochLoop:
         self._job.statistics.epoch(seconds, reports, self._with_more())
 
     def _is_awaited(self, reports: list[EpochReport]) -> bool:
-        """Returns whether the next epoch should not come late: the last one had results for the driver, or there are
-        timers of processing time.
+        """Returns whether the next epoch should not come late: the last one had results for the driver, or operators wait
+        for a time.
         """
-        return self.standing or any(report.spools or report.next_due is not None for report in reports)
+        return self.standing or any(report.spools or report.waits_for_clock for report in reports)
 
     def _with_more(self) -> list[int]:
         """Returns the sources that the driver knows to have more to read now."""

@@ -8,10 +8,14 @@ from flintstream.common.pyflink_alias import pyflink_alias
 from flintstream.jobmaster.settings import JobSettings
 
 
-def epoch_seconds(batch_mode=False, target=None, checkpoints=None):
+def settings(batch_mode=False, target=None, checkpoints=None):
     given = {"flint.epoch.target-duration": target, "execution.checkpointing.interval": checkpoints}
     configuration = {key: value for key, value in given.items() if value is not None}
-    return JobSettings("job", configuration, batch_mode).epoch_seconds
+    return JobSettings("job", configuration, batch_mode)
+
+
+def epoch_seconds(**given):
+    return settings(**given).epoch_seconds
 
 
 def test_epochs_last_a_second_unless_told_otherwise():
@@ -26,6 +30,22 @@ def test_nobody_waits_for_the_single_results_of_a_batch_job():
 @pytest.mark.parametrize(("interval", "seconds"), [("1500 ms", 1.0), ("200 ms", 0.2), ("10 ms", 0.1)])
 def test_epochs_are_no_longer_than_the_time_between_two_checkpoints(interval, seconds):
     assert epoch_seconds(checkpoints=interval) == seconds
+
+
+@pytest.mark.parametrize(
+    ("given", "longest"),
+    [
+        ({}, 4.0),
+        ({"batch_mode": True}, 4.0),
+        ({"target": "500 ms"}, 0.5),
+        ({"target": "10 s"}, 10.0),
+        ({"checkpoints": "2 s"}, 2.0),
+        ({"checkpoints": "200 ms"}, 0.2),
+        ({"checkpoints": "1 min"}, 4.0),
+    ],
+)
+def test_epochs_of_a_backlog_are_as_long_as_configured_or_up_to_four_seconds(given, longest):
+    assert settings(**given).longest_epoch_seconds == longest
 
 
 def test_slots_of_later_attempts_know_pyflink_though_the_program_is_over():

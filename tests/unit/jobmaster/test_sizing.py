@@ -46,6 +46,43 @@ def test_one_step_is_bounded():
     assert sizer.limit == FIRST_LIMIT
 
 
+def epochs_of(sizer, count, busy_share=0.8, **observed):
+    """Epochs of a backlog that take as long as the target says; returns the targets behind each."""
+    targets = []
+    for _ in range(count):
+        sizer.observe(sizer.target, busy_share * sizer.target, sizer.limit, **observed)
+        targets.append(sizer.target)
+    return targets
+
+
+def test_a_backlog_for_which_nobody_waits_is_cut_into_longer_epochs():
+    sizer = EpochSizer(1.0, 4.0)
+    before = sizer.limit
+    assert epochs_of(sizer, 4, awaited=False) == [2.0, 4.0, 4.0, 4.0]
+    assert sizer.limit > 3 * before
+
+
+def test_epochs_do_not_get_longer_before_they_fill_the_present_target():
+    sizer = EpochSizer(1.0, 4.0)
+    sizer.observe(0.2, 0.1, sizer.limit, awaited=False)
+    assert sizer.target == 1.0
+
+
+def test_results_that_are_awaited_or_the_end_of_the_backlog_shorten_epochs_at_once():
+    for end in ({"most_records": 10**7, "awaited": True}, {"most_records": 5, "awaited": False}):
+        sizer = EpochSizer(1.0, 4.0)
+        epochs_of(sizer, 3, awaited=False)
+        sizer.observe(4.0, 3.2, **end)
+        assert sizer.target == 1.0
+    limit = sizer.limit
+    sizer.observe(1.0, 0.8, 5, awaited=False)
+    assert sizer.limit <= limit
+
+
+def test_the_target_stays_as_it_is_where_it_is_also_the_longest():
+    assert epochs_of(EpochSizer(1.0), 3, awaited=False) == [1.0, 1.0, 1.0]
+
+
 def test_a_target_of_nothing_is_refused():
     with pytest.raises(ValueError, match=r"flint\.epoch\.target-duration.*0"):
         EpochSizer(0.0)

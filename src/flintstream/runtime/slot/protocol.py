@@ -231,6 +231,8 @@ class EpochReport:
     """The resident memory of the slot, in bytes."""
     late_records: dict[str, int] = field(default_factory=dict)
     """The number of late records dropped, by operator, without zeros."""
+    waits_for_clock: bool = False
+    """Whether an operator that is no source has something to do at a certain time, such as a timer."""
     snapshot_fault: Fault | None = None
     """Why the snapshot at the barrier could not be taken; of a pipelined job."""
 

@@ -224,6 +224,7 @@ class Slot:
             busy=self._busy,
             memory=resident_bytes(),
             late_records=self._late_records(),
+            waits_for_clock=any(task.waits_for_clock for task in self.tasks if not task.finished),
         )
 
     def snapshot(self, wanted: TakeSnapshot) -> None:

@@ -504,6 +504,12 @@ class Task:
         # Where an epoch would run for nothing but a marker, the marker waits for one that runs anyway.
         return due if self._markers is None or not self._job.pipelined else earliest([due, self._markers.next_due])
 
+    @property
+    def waits_for_clock(self) -> bool:
+        """Returns whether an operator that is no source has something to do at a certain time, such as a timer."""
+        others = (operator for operator in self.operators.values() if not isinstance(operator, SourceHead))
+        return any(operator.next_due() is not None for operator in others)
+
     def late_records(self) -> dict[str, int]:
         """Returns the number of late records dropped, by operator, without zeros."""
         counts = {

@@ -1,0 +1,64 @@
+"""scale: the running count on 1, 2, 4 and 8 slots, and what a driver with 64 slots that have nothing to do takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.report import Result, Row
+from bench.timing import MeasurementError, Timing, slope
+
+SLOTS = (1, 2, 4, 8)
+IDLE_SLOTS = 64
+MOST_DRIVER_CORES = 0.1
+_ROOT = Path(__file__).resolve().parents[1]
+_TIMEOUT_SECONDS = 900.0
+
+
+def run(quick: bool) -> Result:
+    """Each number of slots in a process of its own, in turns, and then the driver of many."""
+    sizes = (500_000, 3_000_000) if quick else (4_000_000, 16_000_000)
+    timings: dict[int, list[Timing]] = {slots: [] for slots in SLOTS}
+    for _ in range(1 if quick else 2):
+        for slots in SLOTS:
+            found = _job("count", str(slots), *map(str, sizes))["timings"]
+            timings[slots] += [Timing(*each) for each in found]
+    rates = {slots: slope(found) for slots, found in timings.items()}
+    rows = [
+        Row(
+            f"{slots} slot{'s'[: slots > 1]} on as many task slots",
+            rate,
+            note="" if slots == 1 else f"{rate / rates[1]:.1f} times one",
+        )
+        for slots, rate in rates.items()
+    ]
+    driver = _job("driver", str(IDLE_SLOTS), "10" if quick else "30")
+    rows.append(
+        Row(
+            f"the driver of {IDLE_SLOTS} slots that do nothing but pass a barrier a second",
+            driver["cores"],
+            "cores",
+            most=MOST_DRIVER_CORES,
+            note=f"{driver['epochs']} epochs in {driver['seconds']:.0f} s",
+        )
+    )
+    title = f"Running count of 10,000 keys by parallelism, {os.cpu_count()} cores"
+    details = {"timings": {str(slots): [(t.records, t.seconds) for t in found] for slots, found in timings.items()}}
+    return Result("scale", title, rows, details)
+
+
+def _job(*arguments: str) -> Any:
+    """Returns what `scale_job` prints."""
+    command: Sequence[str] = [sys.executable, "-m", "bench.scale_job", *arguments]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode or len(lines) != 1:
+        raise MeasurementError(
+            f"{' '.join(command)} failed ({done.returncode}):\n{(done.stdout + done.stderr)[-4000:]}"
+        )
+    return json.loads(lines[0])
