@@ -7,11 +7,22 @@ import re
 import signal
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import psutil
 import pytest
-from tests.faults.helpers import ENOUGH_SECONDS, Gate, descendants, failure, numbers, open_gate, reached, wait_until
+from tests.faults.helpers import (
+    ENOUGH_SECONDS,
+    Gate,
+    descendants,
+    failure,
+    idle_job,
+    numbers,
+    open_gate,
+    reached,
+    wait_until,
+)
 from tests.processes import slot_pids
 
 from flintstream.common import Configuration, JobStatus, RestartStrategies
@@ -124,9 +135,9 @@ def is_worker(process: psutil.Process) -> bool:
         return False
 
 
-@pytest.mark.parametrize("parallelism", [1, 2])
-def test_slots_whose_spark_worker_hangs_are_started_again(env, spark, parallelism, monkeypatch, caplog):
-    monkeypatch.setattr(timeouts, "_LAUNCH_SECONDS", 2.0)
+@contextmanager
+def a_hung_worker(spark, parallelism):
+    """One of as many idle workers of Spark as there are slots hangs; gives its process id."""
     for worker in idle_workers():
         worker.kill()
     wait_until(lambda: not idle_workers(), what="the end of other workers")
@@ -139,13 +150,35 @@ def test_slots_whose_spark_worker_hangs_are_started_again(env, spark, parallelis
     assert len(set(workers)) == parallelism
     os.kill(workers[0], signal.SIGSTOP)
     try:
+        yield workers[0]
+    finally:
+        if psutil.pid_exists(workers[0]):
+            os.kill(workers[0], signal.SIGCONT)
+
+
+def started_again(caplog) -> list[int]:
+    """The slots that were started again, by what was logged."""
+    assert "started again" in caplog.text
+    return [int(slot) for slot in re.search(r"Slots \[([\d, ]+)\] of job", caplog.text)[1].split(",")]
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_slots_whose_spark_worker_hangs_are_started_again(env, spark, parallelism, monkeypatch, caplog):
+    monkeypatch.setattr(timeouts, "_LAUNCH_SECONDS", 2.0)
+    with a_hung_worker(spark, parallelism) as hung:
         configure(env, {"slot.request.timeout": f"{ENOUGH_SECONDS:g} s"})
         env.set_parallelism(parallelism)
         numbers(env, 1, 10).print()
         env.execute()
-        assert "started again" in caplog.text
-        assert len(re.search(r"Slots \[([\d, ]+)\] of job", caplog.text)[1].split(",")) == 1
-        wait_until(lambda: not psutil.pid_exists(workers[0]), what="the end of the hung worker")
-    finally:
-        if psutil.pid_exists(workers[0]):
-            os.kill(workers[0], signal.SIGCONT)
+        assert len(started_again(caplog)) == 1
+        wait_until(lambda: not psutil.pid_exists(hung), what="the end of the hung worker")
+
+
+def test_the_loss_of_a_slot_that_was_not_started_again_is_noticed(env, spark, monkeypatch, caplog, tmp_path):
+    monkeypatch.setattr(timeouts, "_LAUNCH_SECONDS", 2.0)
+    with a_hung_worker(spark, 2):
+        configure(env, {"slot.request.timeout": f"{ENOUGH_SECONDS:g} s"})
+        client = idle_job(env, tmp_path)
+        [again] = started_again(caplog)
+        os.kill(slot_pids(client)[1 - again], signal.SIGKILL)
+        assert f"slot {1 - again} (process " in failure(client)

@@ -35,6 +35,10 @@ class AlignmentGroups:
         found = {vertex_id: head.alignment for vertex_id, head in heads.items() if isinstance(head, SourceHead)}
         return AlignmentGroups({vertex_id: each for vertex_id, each in found.items() if each is not None})
 
+    def __bool__(self) -> bool:
+        """Returns whether any source is aligned."""
+        return bool(self._alignments)
+
     def limit(self, vertex_id: int) -> int | None:
         """Returns the greatest watermark up to which the splits of a source are read; None if it is not aligned, or if
         no watermark is known yet.

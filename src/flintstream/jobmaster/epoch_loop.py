@@ -55,7 +55,7 @@ class EpochLoop:
         self._writers = writers
         self._transport = transport
         self._alignment = AlignmentGroups.of(job.graph)
-        self._sizer = EpochSizer(job.settings.epoch_seconds, job.settings.longest_epoch_seconds)
+        self._sizer = EpochSizer(job.settings.epoch_seconds, self._longest_epoch_seconds())
         self.number = 0
         """The number of the last epoch started."""
         self.accumulators: dict[str, Any] = {}
@@ -77,6 +77,17 @@ class EpochLoop:
     def standing(self) -> bool:
         """Returns whether the job is pipelined."""
         return self._transport.standing
+
+    def _longest_epoch_seconds(self) -> float:
+        """Returns how long an epoch may become while there is a backlog.
+
+        No longer than others where each round of an iteration, or each step of aligned sources, takes an epoch. Those of a
+        pipelined job have nothing to do with the speed of its records.
+        """
+        iterates = any(isinstance(source, IterationCoordinator) for source in self._sources.values())
+        if self.standing or iterates or self._alignment:
+            return self._job.settings.epoch_seconds
+        return self._job.settings.longest_epoch_seconds
 
     @property
     def advanced_to(self) -> int:
@@ -227,7 +238,7 @@ class EpochLoop:
         """Returns whether the next epoch should not come late: the last one had results for the driver, or operators wait
         for a time.
         """
-        return self.standing or any(report.spools or report.waits_for_clock for report in reports)
+        return any(report.spools or report.waits_for_clock for report in reports)
 
     def _with_more(self) -> list[int]:
         """Returns the sources that the driver knows to have more to read now."""

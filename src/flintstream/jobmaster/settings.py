@@ -52,6 +52,7 @@ OBJECT_REUSE = "pipeline.object-reuse"
 STATE_BACKEND = "state.backend.type"
 _STATE_BACKENDS = {"hashmap": "hashmap", "filesystem": "hashmap", "jobmanager": "hashmap", "rocksdb": "rocksdb"}
 _TARGET, _BACKLOG_TARGET, _LEAST_TARGET = 1.0, 4.0, 0.1
+_SHARE_OF_CHECKPOINTS = 0.25
 _LEAST_INTERVAL = 0.1
 _FLAME_GRAPH_SECONDS = 10.0
 
@@ -137,12 +138,15 @@ class JobSettings:
 
     @property
     def longest_epoch_seconds(self) -> float:
-        """Returns the target duration of an epoch while there is a backlog for which nobody waits; as configured, if it
-        is, and never longer than the checkpoint interval.
+        """Returns the target duration of an epoch while there is a backlog for which nobody waits; as configured, if it is.
+
+        Checkpoints and savepoints begin between two epochs: it is a small part of their interval, and of their timeout.
         """
         if EPOCH_TARGET.of(self.configuration) is not None:
             return self.epoch_seconds
-        return max(self.epoch_seconds, min(_BACKLOG_TARGET, self.checkpoints.interval or _BACKLOG_TARGET))
+        settings = self.checkpoints
+        limits = [settings.timeout, *([] if settings.interval is None else [settings.interval])]
+        return max(self.epoch_seconds, min(_BACKLOG_TARGET, _SHARE_OF_CHECKPOINTS * min(limits)))
 
     @cached_property
     def checkpoints(self) -> CheckpointSettings:

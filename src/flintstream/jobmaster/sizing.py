@@ -16,21 +16,19 @@ class EpochSizer:
     shorter one with more to read makes the next one larger. A backlog therefore never becomes one epoch.
 
     While there is a backlog and nobody waits for what an epoch does, the target grows, so that the overhead of epochs
-    matters less; it falls back at once when that ends.
+    matters less, up to the longest one; it falls back at once when that ends.
     """
 
-    def __init__(
-        self, target_seconds: float, longest_seconds: float | None = None, first_limit: int = FIRST_LIMIT
-    ) -> None:
+    def __init__(self, target_seconds: float, longest_seconds: float) -> None:
         if target_seconds <= 0:
             raise ValueError(f"flint.epoch.target-duration must be greater than 0, got {target_seconds} s")
         self._least_target = target_seconds
-        self._longest_target = max(longest_seconds or target_seconds, target_seconds)
+        self._longest_target = longest_seconds
         self.target = target_seconds
         """The duration (seconds) that the next epoch should have."""
-        self.limit = first_limit
+        self.limit = FIRST_LIMIT
 
-    def observe(self, seconds: float, busy_seconds: float, most_records: int, awaited: bool = True) -> None:
+    def observe(self, seconds: float, busy_seconds: float, most_records: int, awaited: bool) -> None:
         """Observes an epoch: its duration, the time that the busiest slot worked in it, the most records read by a
         source subtask, and whether somebody waits for the next one, for its results or timers.
 
@@ -38,6 +36,9 @@ class EpochSizer:
         whatever the overhead; otherwise a busy machine would make epochs ever smaller without any gain.
         """
         full = most_records >= 0.9 * self.limit
+        if not full:
+            # What this epoch read says nothing about the next burst: the limit must fit the target by itself.
+            self.limit = max(_LEAST_LIMIT, int(self.limit * self._least_target / self.target))
         # Longer only once the limit has come up to the present target.
         if awaited or not full:
             self.target = self._least_target

@@ -42,6 +42,7 @@ WAIT_SECONDS = 1.0
 """How long a slot may take, unless the client says otherwise."""
 _BACKLOG = 128
 _LENGTH = b"\r\nContent-Length: "
+_MOST_DIGITS = 9
 _log = logging.getLogger(__name__)
 
 
@@ -130,7 +131,9 @@ class _Handler(BaseHTTPRequestHandler):
         """
         head, end, _ = (self.raw_requestline + self.rfile.peek()).partition(b"\r\n\r\n")
         start, name, length = head.rpartition(_LENGTH)
-        if end and name and start == self._known_head and length.isdigit():
+        # Nothing stands behind the length: a head of which all else is known.
+        usual = end and name and _is_short(length) and head.count(b"\n") == head.count(b"\r\n")
+        if usual and start == self._known_head:
             self.rfile.read(len(head) + len(end) - len(self.raw_requestline))
             self.headers.replace_header("Content-Length", length.decode())
             self.close_connection = False
@@ -138,7 +141,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._known_head = self._known_parts = None
         if not super().parse_request():
             return False
-        if end and name and not self.close_connection and _is_plain(self.headers):
+        if not _is_plain(self.headers, with_body=self.command == "POST"):
+            # Where a body that is not read as its length says could be taken for the next request, none follows.
+            self.close_connection = True
+        elif usual and not self.close_connection:
             self._known_head = start
         return True
 
@@ -217,7 +223,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > LONGEST_BODY:
+        if not _is_short(length) or int(length) > LONGEST_BODY:
             self.close_connection = True  # The body is not read, so no request can follow it.
             raise _Refused(413, f"The body must have a length of at most {LONGEST_BODY} bytes.")
         return self.rfile.read(int(length))
@@ -238,13 +244,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(head.encode("ascii") + data)
 
 
-def _is_plain(headers: Message) -> bool:
-    """Returns whether one length alone says how the body is read."""
+def _is_plain(headers: Message, with_body: bool) -> bool:
+    """Returns whether one length alone says how the body is read; without a body, whether there is none."""
     return (
-        len(headers.get_all("Content-Length", ())) == 1
+        len(headers.get_all("Content-Length", ())) == int(with_body)
         and "Transfer-Encoding" not in headers
         and "Expect" not in headers
     )
+
+
+def _is_short(length: str | bytes) -> bool:
+    """Returns whether it is a number of bytes that can be meant."""
+    return length.isascii() and length.isdigit() and len(length) <= _MOST_DIGITS
 
 
 def _seconds(text: str) -> float:

@@ -66,7 +66,6 @@ class Connection:
         try:
             status, text = self._post(body, seconds)
         except (OSError, http.client.HTTPException) as error:
-            self.close()
             if isinstance(error, TimeoutError):
                 raise self._silent() from error
             if not reused:
@@ -75,7 +74,6 @@ class Connection:
             try:
                 status, text = self._post(body, seconds)
             except (OSError, http.client.HTTPException) as again:
-                self.close()
                 if isinstance(again, TimeoutError):
                     raise self._silent() from again
                 raise self._unreachable(again) from again
@@ -92,6 +90,14 @@ class Connection:
         return QueryableStateError(f"nobody answers queries of state at {self._place}: {error or type(error).__name__}")
 
     def _post(self, body: bytes, seconds: float) -> tuple[int, bytes]:
+        """Returns status and body of a response. A connection on which anything went wrong is closed."""
+        try:
+            return self._exchange(body, seconds)
+        except BaseException:
+            self.close()
+            raise
+
+    def _exchange(self, body: bytes, seconds: float) -> tuple[int, bytes]:
         connection, answers = self._open, self._answers
         if connection is None or answers is None:
             patience = min(seconds, CONNECT_SECONDS)

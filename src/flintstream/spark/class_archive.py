@@ -20,6 +20,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from pathlib import Path
 from pyspark import __version__ as spark_version
 
 from flintstream.common.config_values import parse_memory_size
-from flintstream.spark.class_archive_maker import failures, note_failure
+from flintstream.spark.class_archive_maker import MAKING, failures, note_failure, unfinished
 from flintstream.spark.java import JavaRuntime
 
 __all__ = ["CLASS_ARCHIVE_VARIABLE", "ClassArchive", "archive_directory", "find_archive"]
@@ -37,7 +38,9 @@ CLASS_ARCHIVE_VARIABLE = "FLINT_CLASS_ARCHIVE"
 """`off`, or the directory of the archives."""
 _OFF = ("off", "0", "false", "no")
 _MOST_FAILURES = 2
-"""After so many archives that could not be made, or that the JVM would not use, no other is made for a month."""
+"""After so many archives that could not be made, or that the JVM would not use, no other is made for a month. Those that are
+being made count too, and those whose makers were killed.
+"""
 _LEAST_FREE_BYTES = 1 << 30
 _LEAST_UNCOMPRESSED_HEAP = 31 << 30
 """A JVM with a heap of about 32 GB represents references in another way than the archive does."""
@@ -64,8 +67,10 @@ class ClassArchive:
 
     path: Path
     java: Path
-    recorded: Path | None
+    recorded: Path | None = None
     """Where the JVM lists the classes that it loads, if the archive does not exist yet."""
+    identity: tuple[int, int] | None = None
+    """Tells the file of the archive from a later one of the same name."""
 
     @property
     def options(self) -> str:
@@ -79,8 +84,9 @@ class ClassArchive:
         if self.recorded is not None or "sharing" in vm_info:
             return
         with suppress(OSError):
-            note_failure(self.path)
-            self.path.unlink(missing_ok=True)
+            if _identity(self.path.lstat()) == self.identity:  # Else another program has found the same.
+                note_failure(self.path)
+                self.path.unlink()
 
     def start_making(self, class_path: str) -> subprocess.Popen[bytes] | None:
         """Starts a process that makes the archive of what was recorded, and outlives this one. `class_path` is the
@@ -88,7 +94,7 @@ class ClassArchive:
         """
         if self.recorded is None or self.path.exists() or not self.recorded.is_file():
             return None
-        making = Path(tempfile.mkdtemp(prefix="making-", dir=self.path.parent))
+        making = Path(tempfile.mkdtemp(prefix=MAKING, dir=self.path.parent))
         shutil.move(self.recorded, making / "classes")
         task = {"java": str(self.java), "class_path": class_path, "archive": str(self.path)}
         (making / "task.json").write_text(json.dumps(task))
@@ -115,15 +121,12 @@ def find_archive(
 ) -> ClassArchive | None:
     """Returns the archive for a JVM with those settings, whose files are in `work`; None where there can be none."""
     environ = os.environ if environ is None else environ
-    if not _suits(settings, spark_home, environ):
-        return None
-    directory = archive_directory(environ)
-    if directory is None:
-        return None
-    archive = ClassArchive(directory / f"{_key(java, spark_home)}.jsa", java.executable, None)
     try:
-        return _existing_or_new(archive, work)
-    except OSError:
+        directory = archive_directory(environ) if _suits(settings, spark_home, environ) else None
+        if directory is None:
+            return None
+        return _existing_or_new(directory / f"{_key(java, spark_home)}.jsa", java.executable, work)
+    except OSError:  # Such as a directory of Spark's that cannot be listed.
         return None
 
 
@@ -133,7 +136,7 @@ def archive_directory(environ: Mapping[str, str]) -> Path | None:
     if given.lower() in _OFF:
         return None
     try:
-        path = Path(given) if given else _cache(environ) / "flintstream" / "classes"
+        path = Path(given).absolute() if given else _cache(environ) / "flintstream" / "classes"
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.lstat()
     except (OSError, RuntimeError):  # A file system that is full or read-only, or a user without a home.
@@ -183,22 +186,26 @@ def _key(java: JavaRuntime, spark_home: Path) -> str:
     return f"java{java.version}-spark{spark_version}-{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]}"
 
 
-def _existing_or_new(archive: ClassArchive, work: Path) -> ClassArchive | None:
+def _existing_or_new(path: Path, java: Path, work: Path) -> ClassArchive | None:
     try:
-        found = archive.path.lstat()
+        found = path.lstat()
     except FileNotFoundError:
-        return _to_be_made(archive, work)
+        return _to_be_made(path, java, work)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
         return None
     with suppress(OSError):  # One that is not used for long is removed.
-        os.utime(archive.path)
-    return archive
+        os.utime(path, ns=(time.time_ns(), found.st_mtime_ns))
+    return ClassArchive(path, java, identity=_identity(found))
 
 
-def _to_be_made(archive: ClassArchive, work: Path) -> ClassArchive | None:
-    directory = archive.path.parent
-    if failures(archive.path) >= _MOST_FAILURES or not os.access(directory, os.W_OK):
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_ino, found.st_mtime_ns
+
+
+def _to_be_made(path: Path, java: Path, work: Path) -> ClassArchive | None:
+    directory = path.parent
+    if failures(path) + unfinished(directory) >= _MOST_FAILURES or not os.access(directory, os.W_OK):
         return None
     if shutil.disk_usage(directory).free < _LEAST_FREE_BYTES:
         return None
-    return ClassArchive(archive.path, archive.java, work / "classes")
+    return ClassArchive(path, java, recorded=work / "classes")

@@ -16,7 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["failures", "main", "note_failure"]
+__all__ = ["MAKING", "failures", "main", "note_failure", "unfinished"]
+
+MAKING = "making-"
+"""What the names of the directories of makers begin with."""
 
 _MOST_SECONDS = 1800.0
 _ABANDONED_SECONDS = 24 * 3600.0
@@ -57,6 +60,15 @@ def failures(archive: Path) -> int:
 def note_failure(archive: Path) -> None:
     """Counts an archive that could not be made, or was refused by the JVM."""
     _failures_file(archive).write_text(str(failures(archive) + 1))
+
+
+def unfinished(directory: Path) -> int:
+    """Returns how many archives are being made, or were within the last month when their makers were killed."""
+    found = 0
+    for path in directory.glob(f"{MAKING}*"):
+        with suppress(OSError):
+            found += time.time() - path.lstat().st_mtime < _FAILED_SECONDS
+    return found
 
 
 def _failures_file(archive: Path) -> Path:
@@ -103,8 +115,9 @@ def _remove_old(directory: Path) -> None:
     now = time.time()
     for path in directory.iterdir():
         with suppress(OSError):
-            age = now - path.lstat().st_mtime
-            if path.name.startswith("making-") and age > _ABANDONED_SECONDS:
+            found = path.lstat()
+            age = now - max(found.st_atime, found.st_mtime)
+            if path.name.startswith(MAKING) and age > _ABANDONED_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
             elif path.suffix in (".jsa", ".lock", ".failures") and age > _UNUSED_SECONDS:
                 path.unlink()

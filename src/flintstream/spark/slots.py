@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 CLOSE_SECONDS = 5.0
 EXIT_SECONDS = 30.0
 """How long to wait for the exit status of a lost slot."""
+SHELL_SECONDS = 5.0
+"""The same, where it is not known whether somebody writes it."""
 LOOK_SECONDS = 10.0
 """How long a slot may take to report its activity."""
 _WAIT_SECONDS = 0.1
@@ -186,7 +188,8 @@ class SlotPool:
             if self._interrupted:
                 raise SlotError(f"slots {missing} are not needed any more")
             if self.local and (dead := [slot for slot in missing if not started[slot].runs()]):
-                raise SlotError(f"slot {dead[0]} {describe_exit(self._exit_status(dead[0]))} (while it started)")
+                status = exit_status(self.directory, dead[0], EXIT_SECONDS, started[dead[0]].runs)
+                raise SlotError(f"slot {dead[0]} {describe_exit(status)} (while it started)")
             if time.monotonic() >= deadline:
                 raise SlotError(
                     f"slots {missing} have not called back within {self.timeouts.start:g} s (slot.request.timeout): their "
@@ -292,8 +295,8 @@ class SlotPool:
             .collect()
         )
         assert len(started) == len(slots)
-        self._started = dict(started)
-        return self._started
+        self._started |= dict(started)
+        return dict(started)
 
     def _spec(self, slot: int) -> SlotSpec:
         assert self._listener is not None
@@ -486,7 +489,7 @@ class SlotPool:
                 except (EOFError, OSError):
                     del by_connection[handle.connection]
                     if not self._closing:
-                        self._lost(handle, f"{handle} {describe_exit(self._exit_status(handle.slot))}")
+                        self._lost(handle, f"{handle} {describe_exit(self._exit_status(handle))}")
                 except Exception as error:  # A reply that cannot be unpickled here.
                     self._on_failure(engine_fault(error))
                     self.give_up_calls(str(error))
@@ -506,11 +509,14 @@ class SlotPool:
         else:
             self._on_message(message)
 
-    def _exit_status(self, slot: int) -> int | None:
+    def _exit_status(self, handle: SlotHandle) -> int | None:
         """Returns the exit status of a slot; unknown (None) on other machines."""
         if not self.local:
             return None
-        return exit_status(self.directory, slot, EXIT_SECONDS, self._started[slot].runs)
+        shell = self._started.get(handle.slot)
+        if shell is None:  # Started by a stage that was cancelled, which has not said by which process.
+            return exit_status(self.directory, handle.slot, SHELL_SECONDS, lambda: True)
+        return exit_status(self.directory, handle.slot, EXIT_SECONDS, shell.runs)
 
     def _lost(self, handle: SlotHandle, summary: str) -> None:
         self._lost_slots[handle.slot] = summary

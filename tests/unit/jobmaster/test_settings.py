@@ -8,8 +8,12 @@ from flintstream.common.pyflink_alias import pyflink_alias
 from flintstream.jobmaster.settings import JobSettings
 
 
-def settings(batch_mode=False, target=None, checkpoints=None):
-    given = {"flint.epoch.target-duration": target, "execution.checkpointing.interval": checkpoints}
+def settings(batch_mode=False, target=None, checkpoints=None, timeout=None):
+    given = {
+        "flint.epoch.target-duration": target,
+        "execution.checkpointing.interval": checkpoints,
+        "execution.checkpointing.timeout": timeout,
+    }
     configuration = {key: value for key, value in given.items() if value is not None}
     return JobSettings("job", configuration, batch_mode)
 
@@ -39,8 +43,12 @@ def test_epochs_are_no_longer_than_the_time_between_two_checkpoints(interval, se
         ({"batch_mode": True}, 4.0),
         ({"target": "500 ms"}, 0.5),
         ({"target": "10 s"}, 10.0),
-        ({"checkpoints": "2 s"}, 2.0),
+        ({"checkpoints": "2 s"}, 1.0),
         ({"checkpoints": "200 ms"}, 0.2),
+        ({"checkpoints": "10 s"}, 2.5),
+        ({"checkpoints": "10 s", "timeout": "6 s"}, 1.5),
+        ({"timeout": "6 s"}, 1.5),
+        ({"timeout": "1 s"}, 1.0),
         ({"checkpoints": "1 min"}, 4.0),
     ],
 )

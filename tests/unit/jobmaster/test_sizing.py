@@ -9,11 +9,11 @@ from flintstream.jobmaster.sizing import FIRST_LIMIT, EpochSizer
 
 def settled(target, seconds_a_record, overhead, backlog=10**9, epochs=50):
     """The size of epochs and their duration after some epochs of a steady job."""
-    sizer = EpochSizer(target)
+    sizer = EpochSizer(target, target)
     for _ in range(epochs):
         records = min(sizer.limit, backlog)
         busy = records * seconds_a_record
-        sizer.observe(overhead + busy, busy, records)
+        sizer.observe(overhead + busy, busy, records, awaited=True)
     return sizer.limit, overhead + sizer.limit * seconds_a_record
 
 
@@ -39,10 +39,10 @@ def test_a_trickle_leaves_the_limit_alone():
 
 
 def test_one_step_is_bounded():
-    sizer = EpochSizer(1.0)
-    sizer.observe(0.2, 1e-9, FIRST_LIMIT)
+    sizer = EpochSizer(1.0, 1.0)
+    sizer.observe(0.2, 1e-9, FIRST_LIMIT, awaited=True)
     assert sizer.limit == 4 * FIRST_LIMIT
-    sizer.observe(1000.0, 1000.0, sizer.limit)
+    sizer.observe(1000.0, 1000.0, sizer.limit, awaited=True)
     assert sizer.limit == FIRST_LIMIT
 
 
@@ -69,20 +69,23 @@ def test_epochs_do_not_get_longer_before_they_fill_the_present_target():
 
 
 def test_results_that_are_awaited_or_the_end_of_the_backlog_shorten_epochs_at_once():
-    for end in ({"most_records": 10**7, "awaited": True}, {"most_records": 5, "awaited": False}):
+    for end in (
+        {"seconds": 4.0, "busy_seconds": 3.2, "most_records": 10**7, "awaited": True},
+        {"seconds": 0.2, "busy_seconds": 0.01, "most_records": 5, "awaited": False},
+        {"seconds": 0.2, "busy_seconds": 0.01, "most_records": 5, "awaited": True},
+    ):
         sizer = EpochSizer(1.0, 4.0)
         epochs_of(sizer, 3, awaited=False)
-        sizer.observe(4.0, 3.2, **end)
+        limit = sizer.limit
+        sizer.observe(**end)
         assert sizer.target == 1.0
-    limit = sizer.limit
-    sizer.observe(1.0, 0.8, 5, awaited=False)
-    assert sizer.limit <= limit
+        assert sizer.limit <= limit / 4
 
 
 def test_the_target_stays_as_it_is_where_it_is_also_the_longest():
-    assert epochs_of(EpochSizer(1.0), 3, awaited=False) == [1.0, 1.0, 1.0]
+    assert epochs_of(EpochSizer(1.0, 1.0), 3, awaited=False) == [1.0, 1.0, 1.0]
 
 
 def test_a_target_of_nothing_is_refused():
     with pytest.raises(ValueError, match=r"flint\.epoch\.target-duration.*0"):
-        EpochSizer(0.0)
+        EpochSizer(0.0, 4.0)

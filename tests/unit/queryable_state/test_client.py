@@ -506,12 +506,54 @@ def test_a_head_that_differs_is_checked_again(job):
         listener.close()
 
 
+def test_what_stood_behind_the_length_is_needed_again(job):
+    listener = StateListener(
+        QueryableStateSettings(True, ports=(0,), token="a secret of this test"), job.queries.states
+    )
+    body = body_of("tea")
+    plain = head(len(body))
+    trusted = plain.removesuffix(b"\r\n") + b"Authorization: Bearer a secret of this test\r\n\r\n"
+    try:
+        found = repeated(listener, [(trusted, body), (trusted, body), (plain, body)])
+        assert [status for status, _ in found] == [200, 200, 401]
+    finally:
+        listener.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "status"),
+    [
+        ("GET", {"Content-Length": "60"}, 200),
+        ("GET", {"Transfer-Encoding": "chunked"}, 200),
+        ("POST", {"Content-Length": "2", "Transfer-Encoding": "chunked"}, 400),
+        ("POST", {"Content-Length": "5" * 5000}, 413),
+        ("POST", {"Content-Length": "+2"}, 413),
+        ("POST", {"Content-Length": "\xb2"}, 413),
+        ("POST", {}, 413),
+    ],
+)
+def test_no_request_follows_one_whose_body_may_not_be_read_to_its_end(listener, method, headers, status):
+    path = f"/jobs/{JOB}/state/last?key=tea" if method == "GET" else f"/jobs/{JOB}/state"
+    lines = [f"{method} {path} HTTP/1.1", "Host: x", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    with socket.create_connection((listener.host, listener.port), timeout=ENOUGH_SECONDS) as connection:
+        connection.sendall("\r\n".join(lines).encode("latin-1") + b"{}")
+        response = http.client.HTTPResponse(connection, method=method)
+        response.begin()
+        assert (response.status, response.getheader("Connection")) == (status, "close")
+        response.read()
+        try:
+            assert connection.recv(1) == b""
+        except ConnectionResetError:
+            pass  # What was not read is thrown away.
+
+
 def test_a_head_with_two_lengths_is_not_remembered(listener):
     body = body_of("tea")
-    twice = head(len(body), f"Content-Length: {len(body)}")
-    assert [status for status, _ in repeated(listener, [(twice, body)] * 3)] == [200] * 3
-    other = head(5, f"Content-Length: {len(body)}")
-    assert [status for status, _ in repeated(listener, [(twice, body), (other, body)])] == [200, 200]
+    for length in (len(body), 5):
+        twice = head(length, f"Content-Length: {len(body)}")
+        assert [status for status, _ in repeated(listener, [(twice, body)])] == [200]
+        with pytest.raises(OSError):
+            repeated(listener, [(twice, body)] * 3)
 
 
 def test_a_head_in_pieces(listener):

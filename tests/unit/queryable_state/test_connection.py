@@ -139,6 +139,17 @@ def test_errors(status, error):
         server.ask()
 
 
+def test_a_length_that_cannot_be_meant_ends_the_connection():
+    absurd = response(b"Content-Length: %s\r\n" % (b"9" * 30))
+    with Server(absurd, response(LENGTH)) as server:
+        connection = Connection("127.0.0.1", server.listening.getsockname()[1], None, None)
+        with pytest.raises(OverflowError):
+            connection.ask("0" * 32, [("counts", 1)], ENOUGH_SECONDS)
+        assert connection.ask("0" * 32, [("counts", 1)], ENOUGH_SECONDS)[0].value == "no"
+        connection.close()
+    assert server.connections == 2
+
+
 def test_a_body_that_ends_early():
     broken = response(LENGTH, b"X: lose\r\n", body=ANSWER[:-1])
     with Server(broken) as server, pytest.raises(QueryableStateError, match="nobody answers"):

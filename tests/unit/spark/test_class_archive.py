@@ -175,6 +175,17 @@ def test_a_directory_whose_name_cannot_be_an_option_is_not_used(tmp_path: Path) 
     assert archive_directory({CLASS_ARCHIVE_VARIABLE: str(tmp_path / "with space")}) is None
 
 
+def test_a_relative_directory_is_one_of_the_present_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert archive_directory({CLASS_ARCHIVE_VARIABLE: "archives"}) == tmp_path / "archives"
+
+
+def test_a_spark_whose_jars_cannot_be_listed_has_no_archive(
+    java: JavaRuntime, tmp_path: Path, work: Path, environ: dict[str, str]
+) -> None:
+    assert find_archive(java, tmp_path / "built" / "elsewhere", {}, work, environ) is None
+
+
 def test_a_home_that_cannot_be_written_to_means_no_archive(
     java: JavaRuntime, spark_home: Path, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,7 +203,8 @@ def test_an_archive_in_a_directory_that_became_read_only_is_used_but_none_is_mad
     monkeypatch.setattr(os, "access", lambda *args: False)
     assert find_archive(java, spark_home, {}, work, environ) is None
     path.write_bytes(b"archive")
-    assert find_archive(java, spark_home, {}, work, environ) == ClassArchive(path, java.executable, None)
+    archive = found(java, spark_home, work, environ)
+    assert (archive.path, archive.recorded) == (path, None)
 
 
 def test_a_link_in_place_of_an_archive_is_not_used(
@@ -206,7 +218,7 @@ def test_a_link_in_place_of_an_archive_is_not_used(
 
 
 def test_an_archive_that_the_jvm_refuses_is_replaced_but_not_for_ever(
-    java: JavaRuntime, spark_home: Path, work: Path, environ: dict[str, str]
+    java: JavaRuntime, spark_home: Path, work: Path, environ: dict[str, str], place: Path
 ) -> None:
     archive = found(java, spark_home, work, environ)
     archive.path.write_bytes(b"broken")
@@ -218,7 +230,13 @@ def test_an_archive_that_the_jvm_refuses_is_replaced_but_not_for_ever(
     assert found(java, spark_home, work, environ).recorded is not None
 
     archive.path.write_bytes(b"also broken")
-    found(java, spark_home, work, environ).check_use("mixed mode")
+    programs = [found(java, spark_home, work, environ) for _ in range(2)]
+    (place / "new").write_bytes(b"made in the meantime")
+    programs[0].check_use("mixed mode")
+    (place / "new").replace(archive.path)
+    programs[1].check_use("mixed mode")
+    assert archive.path.read_bytes() == b"made in the meantime"
+    archive.path.unlink()
     assert find_archive(java, spark_home, {}, work, environ) is None
 
     long_ago = time.time() - 60 * 24 * 3600
@@ -235,7 +253,7 @@ def recorded_by(java: Path, place: Path, work: Path) -> ClassArchive:
     work.mkdir(exist_ok=True)
     classes = ["java/lang/Object id: 0", "java/lang/String id: 1", "java/util/ArrayList id: 2"]
     (work / "classes").write_text("\n".join(classes) + "\njava/util/Has")
-    return ClassArchive(place / "test.jsa", java, work / "classes")
+    return ClassArchive(place / "test.jsa", java, recorded=work / "classes")
 
 
 def rest_of(place: Path) -> list[str]:
@@ -278,7 +296,8 @@ def test_makers_at_the_same_time_leave_one_archive_that_java_accepts(
 def test_java_starts_with_a_broken_archive_and_says_nothing(real_java: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.jsa"
     broken.write_bytes(b"not an archive" * 10_000)
-    archive = ClassArchive(broken, real_java, None)
+    found = broken.lstat()
+    archive = ClassArchive(broken, real_java, identity=(found.st_ino, found.st_mtime_ns))
     told = subprocess.run(
         [str(real_java), *archive.options.split(), *_JVM_OPTIONS.split(), "-version"],
         capture_output=True,
@@ -291,9 +310,9 @@ def test_java_starts_with_a_broken_archive_and_says_nothing(real_java: Path, tmp
     assert not broken.exists()
 
 
-def making(archive: ClassArchive, place: Path) -> Path:
+def making(archive: ClassArchive, place: Path, name: str = "making-x") -> Path:
     """The directory of a maker that has not begun."""
-    directory = place / "making-x"
+    directory = place / name
     directory.mkdir(parents=True)
     (directory / "classes").write_text("java/lang/Object id: 0\n")
     (directory / "task.json").write_text(
@@ -319,6 +338,19 @@ def test_a_maker_that_fails_leaves_nothing_and_is_tried_again_once(
             class_archive_maker.main(str(making(archive, place)))
         assert rest_of(place) == [archive.path.with_suffix(".failures").name]
     assert find_archive(java, spark_home, {}, work, environ) is None
+
+
+def test_makers_that_are_killed_each_time_are_not_started_for_ever(
+    java: JavaRuntime, spark_home: Path, work: Path, environ: dict[str, str], place: Path
+) -> None:
+    archive = found(java, spark_home, work, environ)
+    for number in range(2):
+        assert found(java, spark_home, work, environ).recorded is not None
+        making(archive, place, f"making-{number}")
+    assert find_archive(java, spark_home, {}, work, environ) is None
+    long_ago = time.time() - 60 * 24 * 3600
+    os.utime(place / "making-0", (long_ago, long_ago))
+    assert found(java, spark_home, work, environ).recorded is not None
 
 
 @pytest.mark.usefixtures("unhurried")
