@@ -15,7 +15,7 @@ help: ## what there is
 
 venv: $(STAMP) ## build .venv (python >= 3.10)
 
-# Changed sources of compiled modules are compiled again.
+# Changed sources of compiled modules are compiled again. Python compiles what it imports; all that is installed would take minutes.
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd')
 
 $(STAMP): pyproject.toml setup.py $(COMPILED) $(wildcard $(COMPILED:.pxd=.py))
@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml setup.py $(COMPILED) $(wildcard $(COMPILED:.pxd=.py))
 	echo "building $(VENV) with $$python"; \
 	if [ ! -x $(PY) ] || ! $(PY) -c '' 2>/dev/null; then rm -rf $(VENV) && $$python -m venv $(VENV); fi
 	@extra=dev; command -v java >/dev/null 2>&1 || [ -n "$$JAVA_HOME" ] || extra=dev,jdk; \
-	$(VENV)/bin/pip install -q --disable-pip-version-check -e ".[$$extra]"
+	$(VENV)/bin/pip install -q --disable-pip-version-check --no-compile -e ".[$$extra]"
 	@touch $(STAMP)
 
 demo: $(STAMP) ## run the demonstration

@@ -48,6 +48,8 @@ MOST_IN_FLIGHT = 10_000
 Query = tuple[str, Any]
 """The queryable name, and the key."""
 
+_Replies = Future[list[tuple[str, str, Any]]]
+
 
 @dataclass(frozen=True)
 class _Location:
@@ -174,7 +176,7 @@ class QueryableStates:
             return StateAnswer(FAILED, value=f"{key!r} is no key of queryable state {name!r}: {error}")
         return location.slots[subtask], StateQuery(location.operator_id, subtask, name, key, form)
 
-    def _send(self, slot: int, queries: list[StateQuery], waiting: _Waiting) -> Future[list[StateAnswer]] | None:
+    def _send(self, slot: int, queries: list[StateQuery], waiting: _Waiting) -> _Replies | None:
         """Sends queries to a slot; None if there are too many, or no slots any more."""
         slots = self._slots()
         with self._lock:
@@ -185,12 +187,12 @@ class QueryableStates:
             waiting.arrived()
             return None
 
-        def done(_: Future[list[StateAnswer]]) -> None:
+        def done(_: _Replies) -> None:
             with self._lock:
                 self._in_flight -= len(queries)
             waiting.arrived()
 
-        future = slots.send(slot, QueryStates(tuple(queries)))
+        future = slots.send(slot, QueryStates(tuple(map(tuple, queries))))
         future.add_done_callback(done)
         return future
 
@@ -264,13 +266,13 @@ def _route(key: Any, location: _Location) -> tuple[Any, int]:
     return key, subtask_for_group(group, location.max_parallelism, location.parallelism)
 
 
-def _result(future: Future[list[StateAnswer]] | None, count: int, seconds: float) -> list[StateAnswer]:
+def _result(future: _Replies | None, count: int, seconds: float) -> list[StateAnswer]:
     if future is None:
         why = "too many queries wait, or the job has just stopped running: try again"
     elif not future.done():
         why = f"the slot has not answered within {seconds:g} s, since its function is busy: try again"
     elif (error := future.exception()) is None:
-        return future.result()
+        return [StateAnswer(*fields) for fields in future.result()]
     else:
         why = f"{error}: try again"
     return [StateAnswer(NOT_AVAILABLE, value=why)] * count

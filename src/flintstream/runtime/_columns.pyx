@@ -55,6 +55,10 @@ cdef enum:
     SHARED_OBJECT = 32
     LONG_OBJECT = 256
     MOST_REPEATED_BYTES = 65536
+    # Whether a pickle, which has each object once, is better is seen from the first strings: few objects, that are not short.
+    LOOKED_AT = 128
+    FEW_OBJECTS = 64
+    SHORT = 24
 
 
 # --- writing ---
@@ -118,7 +122,6 @@ cdef bint write_integers(Buffer* out, PyObject** items, Py_ssize_t count) except
     cdef int overflow = 0
     cdef int64_t value, low = 0, high = 0
     cdef int64_t* found
-    # The space for the integers is that of the result, and eight bytes each are enough for both.
     found = <int64_t*> PyMem_Malloc(count * sizeof(int64_t))
     if found == NULL:
         raise MemoryError()
@@ -208,6 +211,31 @@ cdef class Repeats:
         return self.bytes > MOST_REPEATED_BYTES
 
 
+cdef bint are_shared(PyObject** items, Py_ssize_t count) except -1:
+    """Returns whether a column of strings begins with few objects that come again and again, so that a pickle is better.
+    Either way all of it is written.
+    """
+    cdef PyObject* seen[FEW_OBJECTS]
+    cdef Py_ssize_t i, j, found = 0, total = 0
+    if count < LOOKED_AT:
+        return False
+    for i in range(LOOKED_AT):
+        if PyUnicode_CheckExact(<object> items[i]) or PyBytes_CheckExact(<object> items[i]):
+            total += len(<object> items[i])
+    if total < LOOKED_AT * SHORT:
+        return False
+    for i in range(LOOKED_AT):
+        for j in range(found):
+            if seen[j] == items[i]:
+                break
+        else:
+            if found == FEW_OBJECTS:
+                return False
+            seen[found] = items[i]
+            found += 1
+    return True
+
+
 cdef bint write_strings(Buffer* out, PyObject** items, Py_ssize_t count) except -1:
     """Writes the lengths in bytes, then all bytes: of ASCII, or of UTF-8 if a character needs it. Returns False if not all are
     strings, or if long ones are there again and again.
@@ -219,6 +247,8 @@ cdef bint write_strings(Buffer* out, PyObject** items, Py_ssize_t count) except 
     cdef bint ascii = True
     cdef bytes encoded
     cdef list others
+    if are_shared(items, count):
+        return False
     for i in range(count):
         if not PyUnicode_CheckExact(<object> items[i]):
             return False
@@ -260,6 +290,8 @@ cdef bint write_bytes(Buffer* out, list items, uint8_t kind) except -1:
     cdef uint64_t length, longest = 0
     cdef uint64_t* lengths
     cdef PyObject* item
+    if kind == c"y" and are_shared((<PyListObject*> items).ob_item, count):
+        return False
     lengths = <uint64_t*> PyMem_Malloc(count * sizeof(uint64_t))
     if lengths == NULL:
         raise MemoryError()
@@ -600,7 +632,7 @@ cdef list read_booleans(Reader* source, Py_ssize_t count):
 
 
 cdef list read_strings(Reader* source, Py_ssize_t count, uint8_t kind):
-    cdef Py_ssize_t i, total = 0
+    cdef Py_ssize_t i
     cdef uint64_t length
     cdef uint8_t width = take_width(source)
     cdef const char* lengths = take(source, count * width)
@@ -745,7 +777,7 @@ cdef list read_keys(Reader* source, list values):
 
 def decode(data):
     """Returns the values, the timestamps, the keys, and how many bytes they took."""
-    cdef const unsigned char[::1] view = data
+    cdef const unsigned char[::1] view = memoryview(data).cast("B")
     cdef Reader source
     cdef uint32_t count
     cdef uint8_t flags

@@ -279,6 +279,15 @@ class TestFunctions:
         assert f"Record at fault: ('k', '{stage}')" in text
         assert f"offered to stage '{stage}'" in text
 
+    def test_a_condition_that_raises_stop_iteration_fails_as_any_other(self) -> None:
+        def fails(event: Any) -> bool:
+            return bool(next(letter for letter in event[1] if letter == "a"))
+
+        with cep(Pattern.begin("a").where(fails).next("b").where(named("b"))) as harness:
+            feed(harness, "k", "a b a b")
+            with pytest.raises(UserCodeError, match="Record at fault: .'k', 'b'"):
+                harness.process_watermark(9)
+
     def test_a_failing_condition_of_a_stage_that_must_not_match(self) -> None:
         pattern = Pattern.begin("a").where(named("a")).not_next("no").where(lambda event: event.no_such_field)
         with cep(pattern.followed_by("b")) as harness, pytest.raises(UserCodeError, match="offered to stage 'no'"):

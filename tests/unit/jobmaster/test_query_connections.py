@@ -15,13 +15,13 @@ from flintstream.jobmaster.query_connections import QueryConnections
 from flintstream.runtime.slot import connections as connections_module
 from flintstream.runtime.slot.handshake import ConnectionListener, Credentials, SlotAccess
 from flintstream.runtime.slot.messages import QueryStates
-from flintstream.runtime.slot.protocol import AskStates, StateQuery
+from flintstream.runtime.slot.protocol import AskStates
 from flintstream.runtime.slot.queries import StateQueries
 from flintstream.spark.slots import SlotError
 
-LARGE = QueryStates((StateQuery("op", 0, "counts", "x" * (32 << 20), "pickled"),))
+LARGE = QueryStates((("op", 0, "counts", "x" * (32 << 20), "pickled"),))
 """More than the buffers of a connection hold."""
-QUERY = QueryStates((StateQuery("op", 0, "counts", 1, "pickled"),))
+QUERY = QueryStates((("op", 0, "counts", 1, "pickled"),))
 
 
 class PlayedSlot:
@@ -74,7 +74,7 @@ def test_a_query_is_read_and_answered_at_the_next_safe_point(slots, connections)
         return asked[0].done() and asked[1].done()
 
     wait_until(answered, what="the answers of a slot")
-    assert asked[0].result()[0].status == "not-available"  # It has no operators.
+    assert asked[0].result()[0][0] == "not-available"  # It has no operators.
     assert not asked[2].done()
 
 
@@ -133,7 +133,7 @@ def test_small_and_large_requests_of_many_threads_keep_apart(slots, connections)
     def ask():
         for n in range(50):
             size = 100_000 if n % 10 == 9 else 1
-            queries = tuple(StateQuery("op", 0, "counts", "x" * size, "pickled") for _ in range(n % 3 + 1))
+            queries = tuple(("op", 0, "counts", "x" * size, "pickled") for _ in range(n % 3 + 1))
             future = connections.send(n % 2, QueryStates(queries))
             with lock:
                 futures.append((len(queries), future))
@@ -178,7 +178,7 @@ def test_a_slot_that_ends_within_a_reply(slots, connections):
 
 
 def test_a_key_that_cannot_be_sent_fails_alone(slots, connections):
-    bad = QueryStates((StateQuery("op", 0, "counts", threading.Lock(), "pickled"),))
+    bad = QueryStates((("op", 0, "counts", threading.Lock(), "pickled"),))
     with pytest.raises(SlotError, match="cannot be reached: cannot pickle"):
         connections.send(0, bad).result(ENOUGH_SECONDS)
     good = connections.send(0, QUERY)

@@ -50,6 +50,7 @@ from flintstream.queryable_state import (
 from flintstream.queryable_state import client as client_module
 from flintstream.runtime.slot import queries as slot_queries
 from flintstream.runtime.slot.messages import QueryStates
+from flintstream.runtime.slot.protocol import StateQuery
 from flintstream.spark.slots import SlotError
 from flintstream.testing import LocalJob
 
@@ -419,7 +420,7 @@ def test_only_queries_of_a_slot_that_is_lost_with_them_are_asked_again(listener,
     send = job.queries.send
 
     def lose(slot, message):
-        slots.append((slot, [query.key for query in message.queries]))
+        slots.append((slot, [StateQuery(*fields).key for fields in message.queries]))
         if len(slots) == 2:
             future = Future()
             if lost == "dead":

@@ -251,6 +251,25 @@ def test_what_records_share_is_written_once(kind: Any, length: int) -> None:
         assert len({id(text) for text, _ in found}) == len(set(documents))
 
 
+@pytest.mark.parametrize("kind", [str, str.encode])
+def test_what_many_records_share_is_written_once(kind: Any) -> None:
+    names = [kind(f"{n:030}") for n in range(50)]
+    records = [(names[number * 7 % 50], number) for number in range(4000)]
+    block = encode_block(Batch(records))
+    assert len(block) < 40_000
+    found = decode_block(block)[0].values
+    assert found == records
+    assert len({id(text) for text, _ in found}) == 50
+
+
+@compiled
+def test_bytes_of_any_format_are_read() -> None:
+    block = bytearray(encode_block(Batch([1, 2, 3, 4])))
+    for decode in READERS:
+        for code in "Bbc":
+            assert decode(memoryview(block).cast(code))[0] == [1, 2, 3, 4]
+
+
 class Backwards(NamedTuple):
     one: int
     other: int
@@ -278,7 +297,15 @@ class WithState(NamedTuple):
         assert state == {"seen": True}
 
 
-@pytest.mark.parametrize("kind", [Backwards, Registered, WithState])
+class Repaired(NamedTuple):
+    one: int
+    other: int
+
+
+Repaired.__getnewargs__ = lambda self: (self[0] + 100, self[1])  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("kind", [Backwards, Registered, WithState, Repaired])
 def test_named_tuples_with_a_pickling_of_their_own(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(copyreg.dispatch_table, Registered, lambda value: (Registered, (value.one, 0)))
     columns._NAMED_TUPLES.clear()

@@ -486,6 +486,17 @@ class TestLargeMapsAndLists:
         assert (state.get(5), state.get(7), state.get(8), state.get(-1)) == (-5, 0, None, 0)
         assert len(list(state.keys())) == 3000
 
+    def test_takes_no_more_room_the_more_often_it_is_written(self, make: Make) -> None:
+        backend = make()
+        state = self.filled(backend)
+        backend.touch(["a"])
+        state.put(1, 0)
+        segments = backend.table("large").get("a")
+        for number in range(1000):
+            state.put(number % 3, number)
+        assert len(segments._dirty) == 3
+        assert not segments._marked
+
     def test_a_map_whose_entries_take_much_room_is_large(self, make: Make, written: list[int]) -> None:
         backend = make()
         state = backend.map_state(MapStateDescriptor("texts", Types.STRING(), Types.STRING()))

@@ -364,10 +364,12 @@ class CepOperator(FunctionOperator):
 
     def _begins(self, values: list[Any]) -> list[Any]:
         """Returns which events may begin a match."""
-        assert self._nfa.may_begin is not None
+        may_begin = self._nfa.may_begin
+        assert may_begin is not None
         tested = iter(values)
         try:
-            return list(map(self._nfa.may_begin, tested))
+            # Not `map`, for which a StopIteration of the condition would be the end.
+            return [may_begin(value) for value in tested]
         except Exception as error:
             failure = FilterFailure.at(self._nfa.first_stage)
             failure.__cause__ = error

@@ -50,7 +50,7 @@ class StateQueries:
 
     def __init__(self, tell: Callable[[Any], None]) -> None:
         self._tell = tell
-        self._waiting: deque[tuple[Callable[[Reply], None], int, Sequence[StateQuery]]] = deque()
+        self._waiting: deque[tuple[Callable[[Reply], None], int, Sequence[tuple[str, int, str, Any, str]]]] = deque()
         self._connections: dict[JobConnection, BaseSelector] = {}
         self._next_look = 0.0
         self._backends: dict[tuple[str, int], KeyedStateBackend] = {}
@@ -68,7 +68,7 @@ class StateQueries:
         """Stops to read: the states are about to be closed."""
         self._backends = {}
 
-    def add(self, number: int, queries: Sequence[StateQuery]) -> None:
+    def add(self, number: int, queries: Sequence[tuple[str, int, str, Any, str]]) -> None:
         """Adds the queries of a request, whose reply goes to `tell`."""
         self._waiting.append((self._tell, number, queries))
 
@@ -106,7 +106,7 @@ class StateQueries:
         deadline = time.perf_counter() + STEP_SECONDS
         while self._waiting:
             reply, number, queries = self._waiting.popleft()
-            answers = [self._answer(query) for query in queries]
+            answers = [tuple(self._answer(StateQuery(*fields))) for fields in queries]
             try:
                 reply(Reply(number, answers))
             except OSError:

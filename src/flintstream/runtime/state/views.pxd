@@ -26,3 +26,6 @@ cdef class ReducingStateView(StateView):
 
 cdef class AggregatingStateView(StateView):
     cdef readonly object _function
+
+cdef class MapStateView(StateView):
+    pass

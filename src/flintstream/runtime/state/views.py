@@ -183,10 +183,25 @@ class MapMethods:
         return iter(self.keys())  # type: ignore[attr-defined]
 
 
-class MapStateView(StateView, MapMethods):
-    """A map for the current key."""
+class MapStateView(StateView):
+    """A map for the current key. It repeats `MapMethods`: a compiled class has one base."""
 
     __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.get(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        self.remove(key)
+
+    def __contains__(self, key: Any) -> bool:
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.keys())
 
     def _map(self) -> dict[Any, Any]:
         return self._table.get(self._backend.current_key) or {}

@@ -177,7 +177,9 @@ class AggregatedContents(WindowContents):
                 cell[key] = add(value, create() if before is missing else before)
 
     def results(self, contents: Iterable[Any]) -> Iterable[Any]:
-        return filter(_is_result, map(self._result, contents))
+        # Not `map`, for which a StopIteration of the function would be the end.
+        result = self._result
+        return (found for each in contents if (found := result(each)) is not None)
 
 
 class FoldedContents(WindowContents):

@@ -22,7 +22,6 @@ from flintstream.runtime.operators.base import Operator
 from flintstream.runtime.services import SlotServices
 from flintstream.runtime.slot import queries as module
 from flintstream.runtime.slot.messages import Reply
-from flintstream.runtime.slot.protocol import StateQuery
 from flintstream.runtime.slot.queries import StateQueries
 from flintstream.runtime.slot.task import Task
 from flintstream.testing import LocalJob
@@ -99,10 +98,10 @@ def test_a_key_of_another_subtask_is_refused(job):
     ((operator_id, subtask), backend) = next(iter(slot.queries._backends.items()))
     slot.queries._tell = told.append
     foreign = next(n for n in range(1000) if module.key_group(n, 128) not in backend.key_groups)
-    slot.queries.add(1, [StateQuery(operator_id, subtask, "last", foreign, "pickled")])
+    slot.queries.add(1, [(operator_id, subtask, "last", foreign, "pickled")])
     slot.queries.answer()
-    [[refused]] = [reply.result for reply in told]
-    assert (refused.status, "does not own the key group" in refused.value) == ("failed", True)
+    [[(status, _, why)]] = [reply.result for reply in told]
+    assert (status, "does not own the key group" in why) == ("failed", True)
 
 
 def test_the_rest_waits_for_the_next_safe_point(monkeypatch):
@@ -110,7 +109,7 @@ def test_the_rest_waits_for_the_next_safe_point(monkeypatch):
     queries = StateQueries(told.append)
     monkeypatch.setattr(module, "STEP_SECONDS", 0.0)
     for number in range(3):
-        queries.add(number, [StateQuery("op", 0, "q", 1, "pickled")])
+        queries.add(number, [("op", 0, "q", 1, "pickled")])
     queries.answer()
     assert [reply.number for reply in told] == [0]
     assert queries.waiting
@@ -185,7 +184,7 @@ def test_a_query_is_answered_in_the_middle_of_a_block():
         def process(self, batch):
             super().process(batch)
             if not asked.is_set():
-                queries.add(7, [StateQuery("op", 0, "q", 1, "pickled")])
+                queries.add(7, [("op", 0, "q", 1, "pickled")])
                 asked.set()
             elif not answered.is_set():
                 raise AssertionError("the query was not answered between two slices")

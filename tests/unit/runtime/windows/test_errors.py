@@ -221,10 +221,11 @@ class TestFailures:
             assert "Record at fault: ('b', None)" in fails(harness, harness.process_elements, records, [1, 25, 5])
 
     @pytest.mark.parametrize("assigner", [TEN, SLIDING], ids=repr)
-    def test_a_result_names_key_and_window(self, assigner: Any, general: bool) -> None:
+    @pytest.mark.parametrize("get_result", [lambda accumulator: 1 // accumulator, lambda accumulator: next(iter(()))])
+    def test_a_result_names_key_and_window(self, assigner: Any, general: bool, get_result: Any) -> None:
         class Inverse(SumOfSecond):
             def get_result(self, accumulator: Any) -> Any:
-                return 1 // accumulator
+                return accumulator if accumulator else get_result(accumulator)
 
         with harness_for(windows(assigner).aggregate(Inverse()), general) as harness:
             harness.process_elements([("b", 1), ("a", 0), ("c", 1)], [12, 13, 14])

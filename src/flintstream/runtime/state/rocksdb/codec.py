@@ -201,7 +201,7 @@ def _functions(serializer: TypeSerializer[Any]) -> tuple[_Write, _Read, bool]:
         return [serializer.to_bytes(value, canonical=False) for value in values]
 
     def read(stored: list[bytes]) -> list[Any]:
-        return list(map(serializer.from_bytes, stored))
+        return [serializer.from_bytes(data) for data in stored]
 
     return write, read, True
 
@@ -226,11 +226,11 @@ def _pickled(values: list[Any]) -> list[bytes]:
     try:
         return [write(value, 5) for value in values]
     except (AttributeError, TypeError, pickle.PicklingError):
-        return list(map(dumps, values))
+        return [dumps(value) for value in values]
 
 
 def _unpickled(stored: list[bytes]) -> list[Any]:
-    return list(map(pickle.loads, stored))
+    return [pickle.loads(data) for data in stored]
 
 
 def _pack_times(times: Iterable[int]) -> bytes:

@@ -96,6 +96,8 @@ class Segments(EntryCache, ABC):
         place = f"{place} of the key {key!r}"
         stored_keys = _SegmentKeys(place, stored_key, self._suffix)
         super().__init__(place, store, stored_keys, codec, header is not None)
+        # Nobody gathers what segments mark block by block.
+        self._mark_dirty = self._gathered.add
         self._prefix = stored_keys.prefix
         self._key = key
         self._make_room = make_room

@@ -1,0 +1,7 @@
+from flintstream.runtime.state.views cimport ListStateView, MapStateView
+
+cdef class RocksDBListState(ListStateView):
+    pass
+
+cdef class RocksDBMapState(MapStateView):
+    pass
