@@ -62,7 +62,7 @@ def is_named_tuple(kind: Any) -> bool:
             and getattr(kind.__new__, "__module__", None) == f"namedtuple_{kind.__name__}"
             and all(getattr(kind, name) is getattr(object, name) for name in ("__reduce__", "__reduce_ex__"))
             and not hasattr(kind, "__getnewargs_ex__")
-            and getattr(kind.__getnewargs__, "__module__", None) == collections.__name__
+            and getattr(getattr(kind, "__getnewargs__", None), "__module__", None) == collections.__name__
             and not {"__getstate__", "__setstate__"} & vars(kind).keys()
             and kind not in copyreg.dispatch_table
         )
