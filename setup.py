@@ -31,7 +31,9 @@ def extensions() -> list[Extension]:
         for path in sorted([*augmented, *SOURCES.rglob("*.pyx")])
     ]
     directives = {"language_level": 3, "annotation_typing": False, "binding": True, "nonecheck": True}
-    return list(cythonize(wanted, build_dir="build", compiler_directives=directives, nthreads=os.cpu_count() or 1, quiet=True))
+    return list(
+        cythonize(wanted, build_dir="build", compiler_directives=directives, nthreads=os.cpu_count() or 1, quiet=True)
+    )
 
 
 setup(ext_modules=extensions(), options={"build_ext": {"parallel": os.cpu_count() or 1}})

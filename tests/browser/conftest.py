@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 
 from flintstream.testing.servers import NotAvailable
@@ -35,7 +37,14 @@ def recorded(tmp_path_factory):
 
 
 @pytest.fixture
-def open_page(browser):
+def serve():
+    """Serves apps, at the URLs that it returns, until the test's pages are closed: these ask as long as they are open."""
+    with ExitStack() as stack:
+        yield lambda app: stack.enter_context(served(app))
+
+
+@pytest.fixture
+def open_page(browser, serve):
     """Opens pages; the test fails if one wrote to the console, raised an error, or asked another machine for something."""
     opened = []
 

@@ -58,8 +58,8 @@ def _names(value: Any, key: str) -> tuple[str, ...]:
 EPOCH_TARGET = FlintOption(
     "flint.epoch.target-duration",
     _positive_duration,
-    "`1 s`; `4 s` in batch mode",
-    "how long an epoch should last while there is a backlog",
+    "`1 s`, and up to `4 s` [while there is a backlog](how-it-works.md); `4 s` in batch mode",
+    "how long an epoch should last where there is enough to read. What is set holds with a backlog, too",
 )
 EPOCH_LEAST_INTERVAL = FlintOption(
     "flint.epoch.min-interval", parse_duration, "`100 ms`", "epochs do not start more often than this"
