@@ -64,7 +64,7 @@ def run(quick: bool) -> Result:
     """The job beside the bare loop with `heapq`, and the operator alone with few and with many live timers."""
     rows = []
     for keys, work in ((KEYS, "timeouts"), (MANY_KEYS, "many timeouts")):
-        sizes = (2 * MANY_KEYS, 4 * MANY_KEYS) if quick else (2 * MANY_KEYS, 8 * MANY_KEYS)
+        sizes = (2 * MANY_KEYS, 4 * MANY_KEYS) if quick else (4 * MANY_KEYS, 16 * MANY_KEYS)
         ours: list[Timing] = []
         bare: list[Timing] = []
         run_job(keys, MANY_KEYS)
