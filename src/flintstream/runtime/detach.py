@@ -94,10 +94,16 @@ def _fields_of(kind: type) -> Callable[[Any], Iterable[Any]] | None:
         return _no_fields
     if issubclass(kind, tuple) and hasattr(kind, "_fields") and kind.__dictoffset__ == 0:
         return _TUPLE_FIELDS
-    if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+    if dataclasses.is_dataclass(kind) and _is_frozen(kind):
         names = [field.name for field in dataclasses.fields(kind)]
         return lambda value: [getattr(value, name) for name in names]
     return None
+
+
+def _is_frozen(kind: type) -> bool:
+    # Not inherited: objects of a subclass that is no dataclass itself may be given attributes.
+    parameters = vars(kind).get("__dataclass_params__")
+    return parameters is not None and parameters.frozen
 
 
 _copies = True
