@@ -3,7 +3,7 @@
 A function may emit an object that it keeps and modify it later: a list in its state, a buffer that it clears after the
 `yield`. As in PyFlink, the emitted value must not change. Since records pass through a chain in batches, mutable
 results are copied when emitted, before the function continues. Each result is checked, since neither other results nor
-the function's references determine whether it is mutable. Numbers, strings and tuples of them need no copy. Nothing is
+the function's references determine whether it is mutable. Numbers, strings and tuples of them need no copy. No result is
 copied if the user enables Flink's object reuse.
 """
 
@@ -148,6 +148,14 @@ def detached(value: Any) -> Any:
                 break
         else:
             return value
+    return value if is_plain(value) else _deep_copy(value)
+
+
+def copied(value: Any) -> Any:
+    """As `detached`, even if the user enables object reuse: for what the engine itself would use twice."""
+    copy_of_kind = _COPIES.get(type(value))
+    if copy_of_kind is not None:
+        return copy_of_kind(value)
     return value if is_plain(value) else _deep_copy(value)
 
 
