@@ -3,7 +3,7 @@
 A function may emit an object that it keeps and modify it later: a list in its state, a buffer that it clears after the
 `yield`. As in PyFlink, the emitted value must not change. Since records pass through a chain in batches, mutable
 results are copied when emitted, before the function continues. Each result is checked, since neither other results nor
-the function's references determine whether it is mutable. Numbers, strings and tuples of them need no copy. Nothing is
+the function's references determine whether it is mutable. Numbers, strings and tuples of them need no copy. No result is
 copied if the user enables Flink's object reuse.
 """
 
@@ -94,10 +94,16 @@ def _fields_of(kind: type) -> Callable[[Any], Iterable[Any]] | None:
         return _no_fields
     if issubclass(kind, tuple) and hasattr(kind, "_fields") and kind.__dictoffset__ == 0:
         return _TUPLE_FIELDS
-    if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+    if dataclasses.is_dataclass(kind) and _is_frozen(kind):
         names = [field.name for field in dataclasses.fields(kind)]
         return lambda value: [getattr(value, name) for name in names]
     return None
+
+
+def _is_frozen(kind: type) -> bool:
+    # Not inherited: objects of a subclass that is no dataclass itself may be given attributes.
+    parameters = vars(kind).get("__dataclass_params__")
+    return parameters is not None and parameters.frozen
 
 
 _copies = True
@@ -142,6 +148,14 @@ def detached(value: Any) -> Any:
                 break
         else:
             return value
+    return value if is_plain(value) else _deep_copy(value)
+
+
+def copied(value: Any) -> Any:
+    """As `detached`, even if the user enables object reuse: for what the engine itself would use twice."""
+    copy_of_kind = _COPIES.get(type(value))
+    if copy_of_kind is not None:
+        return copy_of_kind(value)
     return value if is_plain(value) else _deep_copy(value)
 
 

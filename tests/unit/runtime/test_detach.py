@@ -38,6 +38,10 @@ class Thawed:
     x: int
 
 
+class ThawedAgain(Frozen):
+    """No dataclass itself: only the fields of its base are frozen."""
+
+
 class Colour(Enum):
     RED = 1
 
@@ -528,6 +532,11 @@ def test_objects_that_cannot_change_need_no_copy(kind):
 def test_objects_that_can_change_are_copied():
     thawed = Thawed(1)
     assert not is_plain(thawed) and detached(thawed) is not thawed
+    again = ThawedAgain(1, "a")
+    again.seen = 1
+    emitted = detached(again)
+    again.seen = 2
+    assert not is_plain(again) and emitted.seen == 1
 
 
 @pytest.mark.parametrize("inner", [1, "a", (1, 2), [1], {"b": 2}, Row(1), Thawed(1)])

@@ -17,6 +17,7 @@ from flintstream.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from flintstream.runtime.detach import set_object_reuse
 from flintstream.runtime.state.backend import KeyedStateBackend
 from flintstream.runtime.state.queryable import MISSING
 from flintstream.runtime.windows.namespaces import NamespacedStateBackend
@@ -181,7 +182,8 @@ def test_a_map_with_a_time_to_live(reader):
     assert reader.read("k") == {2: 20}
 
 
-def test_a_result_does_not_change_the_accumulator(reader):
+@pytest.mark.parametrize("reuses", [False, True])
+def test_a_result_does_not_change_the_accumulator(reader, reuses):
     class Drains(Mean):
         def create_accumulator(self):
             return []
@@ -193,8 +195,12 @@ def test_a_result_does_not_change_the_accumulator(reader):
             return [accumulator.pop() for _ in range(len(accumulator))]
 
     reader.state(AggregatingStateDescriptor("a", Drains(), ANY), "k").add(1)
-    assert reader.read("k") == [1]
-    assert reader.read("k") == [1]
+    try:
+        set_object_reuse(reuses)
+        assert reader.read("k") == [1]
+        assert reader.read("k") == [1]
+    finally:
+        set_object_reuse(False)
 
 
 def test_two_states_of_an_operator_with_one_name_are_refused(reader):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flintstream.runtime.detach import detached
+from flintstream.runtime.detach import copied
 from flintstream.runtime.state.ttl import TimeToLive, without_times
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class QueryableState:
             entry = self._visible(self.time_to_live, entry, backend.clock())
         if entry is MISSING or (self.kind in ("list", "map") and not entry):
             return MISSING
-        return entry if self.function is None else self.function.get_result(detached(entry))
+        return entry if self.function is None else self.function.get_result(copied(entry))
 
     def _visible(self, live: TimeToLive, entry: Any, now: int) -> Any:
         left = entry if live.shows_expired else live.unexpired(self.kind, entry, now)

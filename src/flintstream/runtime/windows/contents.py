@@ -8,7 +8,7 @@ from functools import partial
 from operator import is_not
 from typing import TYPE_CHECKING, Any
 
-from flintstream.runtime.detach import detached, is_plain
+from flintstream.runtime.detach import copied, is_plain
 from flintstream.runtime.loops import aggregate_into, append_into, reduce_into
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class ReducedContents(WindowContents):
         # The record itself becomes the contents, which the function may modify.
         if windows == 1 or is_plain(value):
             return [value] * windows
-        return [value, *(detached(value) for _ in range(windows - 1))]
+        return [value, *(copied(value) for _ in range(windows - 1))]
 
 
 class AggregatedContents(WindowContents):
@@ -195,7 +195,7 @@ class FoldedContents(WindowContents):
         return self._fold(self.empty() if contents is MISSING else contents, value)
 
     def empty(self) -> Any:
-        return detached(self._initial)
+        return copied(self._initial)
 
     def elements(self, contents: Any) -> list[Any]:
         return [] if contents is None else [contents]

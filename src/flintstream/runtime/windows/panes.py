@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
-from flintstream.runtime.detach import all_plain, detached
+from flintstream.runtime.detach import all_plain, copied
 from flintstream.runtime.windows.contents import MISSING, Cell, WindowContents
 
 
@@ -71,7 +71,7 @@ class SharedPanes:
         """Returns the contents of one key in a window, which the caller may modify; MISSING if there are none."""
         merged = MISSING
         for cell in self._panes_of(start):
-            contents = detached(cell[key]) if key in cell else MISSING
+            contents = copied(cell[key]) if key in cell else MISSING
             if merged is MISSING:
                 merged = contents
             elif contents is not MISSING:
@@ -124,7 +124,7 @@ class SharedPanes:
     def _copy(self, cell: Cell) -> Cell:
         """Returns the contents, copied if mutable: merging may reuse either side, and so may the window function."""
         if self._copies:
-            return {key: detached(contents) for key, contents in cell.items()}
+            return {key: copied(contents) for key, contents in cell.items()}
         return dict(cell)
 
     def _pane_at(self, low: int) -> Cell:

@@ -22,6 +22,7 @@ from flintstream.datastream.window import (
     TumblingEventTimeWindows,
 )
 from flintstream.runtime.batch import MAX_WATERMARK
+from flintstream.runtime.detach import set_object_reuse
 from flintstream.runtime.windows.aligned import AlignedWindowOperator
 from flintstream.runtime.windows.contents import MISSING, AggregatedContents, ReducedContents
 from flintstream.runtime.windows.operator import WindowOperator
@@ -191,6 +192,37 @@ def test_as_the_general_operator(name: str, assigner: Any, lateness: int) -> Non
         assert run(operator(assigner, CALLS[name], lateness), steps, **options) == expected
         if name in MERGEABLE:
             assert run(operator(assigner, MERGEABLE[name], lateness), steps, **options) == expected
+
+
+def add_in_place(total: list[Any], value: Any) -> list[Any]:
+    total[:] = (value[0], total[1] + value[1])
+    return total
+
+
+def lists(steps: list[Step]) -> list[Step]:
+    return [
+        (kind, [(list(value), time) for value, time in each] if kind == "records" else each) for kind, each in steps
+    ]
+
+
+@pytest.mark.parametrize("make", [operator, general])
+@pytest.mark.parametrize(
+    "call",
+    [
+        CALLS["changed in place"],
+        MERGEABLE["changed in place"],
+        lambda windows: windows.fold(["", 0], add_in_place),
+        lambda windows: windows.reduce(add_in_place),
+    ],
+    ids=["aggregate", "mergeable", "fold", "reduce"],
+)
+def test_with_object_reuse_keys_and_windows_have_contents_of_their_own(make: Any, call: Any) -> None:
+    expected = run(make(ASSIGNERS[1], call), lists(stream(1)))
+    try:
+        set_object_reuse(True)
+        assert run(make(ASSIGNERS[1], call), lists(stream(1))) == expected
+    finally:
+        set_object_reuse(False)
 
 
 class TestSharing:
