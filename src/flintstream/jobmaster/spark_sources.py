@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -172,6 +174,7 @@ class StreamingCoordinator(SourceCoordinator):
         self._query: Any = None
 
     def start(self) -> None:
+        _remove_unfinished(self._directory)
         writer = self._frame.writeStream.option("checkpointLocation", self._directory)
         if self._trigger:
             writer = writer.trigger(**self._trigger)
@@ -258,6 +261,19 @@ class StreamingCoordinator(SourceCoordinator):
             stopping.join(STOP_SECONDS)
             if stopping.is_alive():
                 raise TimeoutError(f"source '{self.name}': Spark has not stopped its query within {STOP_SECONDS:g} s")
+
+
+def _remove_unfinished(directory: str) -> None:
+    """Removes what an interrupted write has left behind in the logs of a query that has no batch yet: Spark would refuse to
+    write the first batch for ever, since its log is not empty.
+    """
+    for log in ("offsets", "commits"):
+        place = os.path.join(directory, log)
+        names = os.listdir(place) if os.path.isdir(place) else []
+        if not any(name.isdecimal() for name in names):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    os.remove(os.path.join(place, name))
 
 
 @dataclass(frozen=True)

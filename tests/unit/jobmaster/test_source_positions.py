@@ -458,10 +458,16 @@ class Query:
 class Bridge:
     """The coordinator of a streaming DataFrame, and Spark's side of it."""
 
-    def __init__(self, queries: dict[str, str], position: Any = None, checkpointing: bool = True) -> None:
+    def __init__(
+        self,
+        queries: dict[str, str],
+        position: Any = None,
+        checkpointing: bool = True,
+        directory: str = "/job/taskowned/a",
+    ) -> None:
         self.query = Query(queries)
         self.coordinator = StreamingCoordinator(
-            0, "Orders", (0,), self.query, lambda: None, lambda error: None, {}, "/job/taskowned/a", checkpointing
+            0, "Orders", (0,), self.query, lambda: None, lambda error: None, {}, directory, checkpointing
         )  # type: ignore[arg-type]
         if position is not None:
             self.coordinator.resume(pickle.loads(dumps(position)))
@@ -538,6 +544,21 @@ def test_a_batch_that_comes_again_is_skipped_and_the_next_is_taken():
         again.hand_over(0).join(60)
         again.hand_over(1)
         assert again.epoch() == "rows of 1"
+
+
+@pytest.mark.parametrize("log", ["offsets", "commits"])
+def test_what_an_interrupted_write_has_left_does_not_keep_spark_from_the_first_batch(tmp_path, log):
+    left, first, metadata = (tmp_path / name for name in (f"{log}/.0.1f.tmp", f"{log}/0", "metadata"))
+    left.parent.mkdir()
+    for path in (left, left.with_name("..0.1f.tmp.crc"), metadata):
+        path.touch()
+    with Bridge({}, directory=str(tmp_path)):
+        assert list(left.parent.iterdir()) == []
+        assert metadata.exists()
+    for path in (left, first):
+        path.touch()
+    with Bridge({}, directory=str(tmp_path)):
+        assert first.exists(), "a batch that has begun is Spark's"
 
 
 def test_batches_that_were_passed_over_are_told():
