@@ -12,6 +12,7 @@ BENCHMARKS = (
     "cep",
     "chain",
     "scale",
+    "transports",
     "latency",
     "epoch_latency",
     "startup",

@@ -29,8 +29,8 @@ BUSY_LOAD = 1.0
 def main(names: tuple[str, ...], quick: bool, path: Path, no_check: bool) -> None:
     """Measures Flintstream beside its peers.
 
-    NAMES are keyed_count, many_keys, state_access, timers, windows, cep, chain, scale, latency, epoch_latency, startup,
-    memory, async_io, checkpoints, recovery, rocksdb, state_processor, expiry, queryable, kafka and server;
+    NAMES are keyed_count, many_keys, state_access, timers, windows, cep, chain, scale, transports, latency, epoch_latency,
+    startup, memory, async_io, checkpoints, recovery, rocksdb, state_processor, expiry, queryable, kafka and server;
     all of them unless given.
     """
     console = Console(width=None if sys.stdout.isatty() else 130)
