@@ -13,6 +13,8 @@ from tests.processes import alive
 from flintstream.spark import epoch
 from flintstream.spark.exchange import LevelTask
 
+pytestmark = pytest.mark.usefixtures("in_epochs")
+
 
 @pytest.fixture
 def worker_of(monkeypatch, tmp_path):

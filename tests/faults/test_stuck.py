@@ -41,6 +41,7 @@ def error_of(future) -> str:
     return str(caught.value)
 
 
+@pytest.mark.usefixtures("in_epochs")
 def test_a_checkpoint_times_out_within_an_epoch_and_names_the_operator_and_its_line(env, tmp_path, caplog):
     configure(env, {"flint.slot.report-after": "500 ms"})
     env.enable_checkpointing(100)
@@ -57,6 +58,7 @@ def test_a_checkpoint_times_out_within_an_epoch_and_names_the_operator_and_its_l
     assert "epoch 1 has taken " in caplog.text, "it was reported before"
 
 
+@pytest.mark.usefixtures("in_epochs")
 def test_a_savepoint_that_is_wanted_while_an_epoch_hangs_ends_with_the_reason(env, tmp_path):
     configure(env, {"execution.checkpointing.timeout": "5 s"})
     numbers(env, 1, 100).map(Gate(tmp_path, 50)).name("gate").print()
