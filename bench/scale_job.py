@@ -46,7 +46,7 @@ def _driver(slots: int, seconds: float) -> dict[str, Any]:
     job: Any = env.execute_async("idle slots")
     try:
         progress = job.master.progress
-        _wait_for(progress, _WARM_UP_EPOCHS)
+        _wait_for(job, _WARM_UP_EPOCHS)
         first, began, used = len(progress.epochs), time.perf_counter(), time.process_time()
         time.sleep(seconds)
         took, spent, epochs = time.perf_counter() - began, time.process_time() - used, len(progress.epochs) - first
@@ -55,9 +55,11 @@ def _driver(slots: int, seconds: float) -> dict[str, Any]:
         job.cancel().result(_START_SECONDS)
 
 
-def _wait_for(progress: Any, epochs: int) -> None:
+def _wait_for(job: Any, epochs: int) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    while len(progress.epochs) < epochs:
+    while len(job.master.progress.epochs) < epochs:
+        if job.master.result.done():
+            raise MeasurementError(f"the job has ended before {epochs} epochs: {job.master.result.exception()}")
         if time.monotonic() > deadline:
             raise MeasurementError(f"{epochs} epochs have not ended after {_START_SECONDS:g} s")
         time.sleep(0.1)
