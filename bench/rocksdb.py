@@ -21,7 +21,7 @@ def run(quick: bool) -> Result:
     heap: list[Timing] = []
     rocksdb: list[Timing] = []
     _run_count(sizes[-1], HashMapStateBackend())  # Starts Spark, lets Java compile its code, and is not counted.
-    for _ in range(1 if quick else 2):
+    for _ in range(1 if quick else 3):
         for size in sizes:
             heap.append(_run_count(size, HashMapStateBackend())[0])
             rocksdb.append(_run_count(size, EmbeddedRocksDBStateBackend())[0])
