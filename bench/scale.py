@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
+from bench.child import run_child
 from bench.report import Result, Row
-from bench.timing import MeasurementError, Timing, slope
+from bench.timing import Timing, slope
 
 SLOTS = (1, 2, 4, 8)
 IDLE_SLOTS = 64
 MOST_DRIVER_CORES = 0.1
-_ROOT = Path(__file__).resolve().parents[1]
-_TIMEOUT_SECONDS = 900.0
+_JOB = "bench.scale_job"
 
 
 def run(quick: bool) -> Result:
@@ -26,7 +20,7 @@ def run(quick: bool) -> Result:
     timings: dict[int, list[Timing]] = {slots: [] for slots in SLOTS}
     for _ in range(1 if quick else 2):
         for slots in SLOTS:
-            found = _job("count", str(slots), *map(str, sizes))["timings"]
+            found = run_child(_JOB, "count", slots, *sizes)["timings"]
             timings[slots] += [Timing(*each) for each in found]
     rates = {slots: slope(found) for slots, found in timings.items()}
     rows = [
@@ -37,7 +31,7 @@ def run(quick: bool) -> Result:
         )
         for slots, rate in rates.items()
     ]
-    driver = _job("driver", str(IDLE_SLOTS), "10" if quick else "30")
+    driver = run_child(_JOB, "driver", IDLE_SLOTS, 10 if quick else 30)
     rows.append(
         Row(
             f"the driver of {IDLE_SLOTS} slots that do nothing but pass a barrier a second",
@@ -50,15 +44,3 @@ def run(quick: bool) -> Result:
     title = f"Running count of 10,000 keys by parallelism, {os.cpu_count()} cores"
     details = {"timings": {str(slots): [(t.records, t.seconds) for t in found] for slots, found in timings.items()}}
     return Result("scale", title, rows, details)
-
-
-def _job(*arguments: str) -> Any:
-    """Returns what `scale_job` prints."""
-    command: Sequence[str] = [sys.executable, "-m", "bench.scale_job", *arguments]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode or len(lines) != 1:
-        raise MeasurementError(
-            f"{' '.join(command)} failed ({done.returncode}):\n{(done.stdout + done.stderr)[-4000:]}"
-        )
-    return json.loads(lines[0])

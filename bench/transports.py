@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
-
+from bench.child import run_child
 from bench.report import Result, Row
-from bench.timing import MeasurementError, Timing, slope
+from bench.timing import Timing, slope
 
 TRANSPORTS = ("epochs", "pipelined")
 LEAST_OF_EPOCHS = 0.9
-_ROOT = Path(__file__).resolve().parents[1]
-_TIMEOUT_SECONDS = 900.0
 
 
 def run(quick: bool) -> Result:
@@ -24,7 +16,7 @@ def run(quick: bool) -> Result:
     timings: dict[str, dict[str, list[Timing]]] = {transport: {} for transport in TRANSPORTS}
     for _ in range(1 if quick else 3):
         for transport in TRANSPORTS:
-            for job, found in _jobs(transport, *sizes).items():
+            for job, found in run_child("bench.transports_jobs", *sizes, FLINT_TRANSPORT=transport).items():
                 timings[transport].setdefault(job, []).extend(Timing(*each) for each in found)
     rows = []
     for job, in_epochs in timings["epochs"].items():
@@ -36,17 +28,3 @@ def run(quick: bool) -> Result:
         for transport, jobs in timings.items()
     }
     return Result("transports", "Jobs at full load, pipelined and in epochs, parallelism 2", rows, details)
-
-
-def _jobs(transport: str, *sizes: int) -> dict[str, Any]:
-    """Returns what `transports_jobs` prints."""
-    command = [sys.executable, "-m", "bench.transports_jobs", *map(str, sizes)]
-    environment = {**os.environ, "FLINT_TRANSPORT": transport}
-    done = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode or len(lines) != 1:
-        raise MeasurementError(
-            f"{' '.join(command)} failed ({done.returncode}):\n{(done.stdout + done.stderr)[-4000:]}"
-        )
-    timings: dict[str, Any] = json.loads(lines[0])
-    return timings
