@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -131,7 +132,8 @@ def test_sigterm_ends_the_driver_and_its_slots_at_once_and_quietly_and_leaves_no
     driver = start("in execute")
     # systemd and containers send it to all of them.
     for child in driver.children if whom == "all its processes" else []:
-        child.terminate()
+        with suppress(psutil.NoSuchProcess):  # Ended with another one that was terminated before.
+            child.terminate()
     driver.process.terminate()
     assert driver.process.wait(30.0) == -signal.SIGTERM
     driver.assert_nothing_left(10.0)
