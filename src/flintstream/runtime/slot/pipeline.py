@@ -126,6 +126,8 @@ class Pipeline:
         self._order = sorted(self._stations.values(), key=lambda station: -station.task.vertex.level)
         self._outs: dict[tuple[int, int, int], OutChannel] = {}
         self._outgoing: dict[int, list[bytes | memoryview]] = {}
+        self.outgoing_bytes = 0
+        """The size of the frames to send."""
         self._flushers: dict[float, _OutputFlusher] = {}
         """By timeout. An edge without a timeout is in none."""
         for station in self._order:
@@ -266,7 +268,9 @@ class Pipeline:
         if slot == self._slot:
             self._deliver(frame)
         else:
-            self._outgoing.setdefault(slot, []).extend(frame.pack())
+            header, block = frame.pack()
+            self._outgoing.setdefault(slot, []).extend((header, block))
+            self.outgoing_bytes += len(header) + len(block)
 
     # --- work ---
 
@@ -453,7 +457,7 @@ class Pipeline:
 
     def take_outgoing(self) -> list[tuple[int, list[bytes | memoryview]]]:
         """Returns the frames to send, by slot, and forgets them."""
-        taken, self._outgoing = self._outgoing, {}
+        taken, self._outgoing, self.outgoing_bytes = self._outgoing, {}, 0
         return list(taken.items())
 
     def patience(self) -> float | None:

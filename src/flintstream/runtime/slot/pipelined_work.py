@@ -7,6 +7,7 @@ send to it.
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable
 
 from flintstream.runtime.slot.activity import ActivityMonitor
@@ -19,6 +20,12 @@ from flintstream.runtime.slot.slot import Slot
 
 _TARGET = struct.Struct("<i")
 _REQUESTS = "waiting for asynchronous requests"
+_GATHER_SECONDS = 0.025
+"""How long a busy slot gathers what it sends. A pack takes Spark's JVM and workers the better part of a millisecond, and the
+slots some of their caches, whatever its size.
+"""
+_GATHER_BYTES = 1 << 20
+"""How much it gathers at most."""
 
 
 class PipelinedWork:
@@ -38,6 +45,8 @@ class PipelinedWork:
         self._seals = seals
         self._send = send
         self._outward: JobConnection | None = None
+        self._gathering_since: float | None = None
+        """Since when, by the monotonic clock, there is something to send; None while there is not."""
         self._announced = False
         self._reply: Callable[[], None] | None = None
         """Answers the driver when all tasks have passed the barrier."""
@@ -82,11 +91,11 @@ class PipelinedWork:
             self._announced = False
             self._pipeline.wake_sources()
         self._activity.begin(f"processing epoch {self._slot.fence.epoch}")
+        began = time.monotonic()
         worked = self._pipeline.step()
         if self._outward is not None:
-            for slot, parts in self._pipeline.take_outgoing():
-                self._send(self._outward, b"".join((_TARGET.pack(slot), self._seals.seal(slot, parts), *parts)))
-                worked = True
+            if not (worked and self._may_gather(began)):
+                worked |= self.send_gathered()
             if self._reply is not None and self._pipeline.passed:
                 reply, self._reply = self._reply, None
                 reply()
@@ -95,6 +104,27 @@ class PipelinedWork:
         else:
             self._activity.end()
         return worked
+
+    def _may_gather(self, began: float) -> bool:
+        """Returns whether what there is to send may wait for what the next step adds, after a step that `began` then: if a step
+        as long as that ends in time.
+        """
+        if not self._pipeline.outgoing_bytes:
+            return True
+        if self._gathering_since is None:
+            self._gathering_since = began
+        now = time.monotonic()
+        next_end = now + (now - began)
+        return next_end < self._gathering_since + _GATHER_SECONDS and self._pipeline.outgoing_bytes < _GATHER_BYTES
+
+    def send_gathered(self) -> bool:
+        """Sends what there is to send, a pack for each slot; returns whether there was anything."""
+        self._gathering_since = None
+        if self.broken or self._outward is None or not self._pipeline.outgoing_bytes:
+            return False
+        for slot, parts in self._pipeline.take_outgoing():
+            self._send(self._outward, b"".join((_TARGET.pack(slot), self._seals.seal(slot, parts), *parts)))
+        return True
 
     def patience(self) -> float | None:
         """Returns for how many seconds there is nothing to do; None for any time."""

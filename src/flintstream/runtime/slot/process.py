@@ -271,15 +271,17 @@ class SlotProcess:
             self._activity.end()
 
     def _work_pipelined(self, work: PipelinedWork) -> None:
-        if self._requests:
-            self._answer(self._requests.popleft())
-            self._activity.end()
-            return
+        called = bool(self._requests)
         try:
-            worked = work.step()
+            # A call may take long: what is gathered does not wait for it.
+            worked = work.send_gathered() if called else work.step()
         except (Exception, TaskConnectionLost) as error:
             self._fail_pipelined(work, error)
             worked = False
+        if called:
+            self._answer(self._requests.popleft())
+            self._activity.end()
+            return
         self._select(0.0 if worked or self._slot.queries.waiting else work.patience(), in_short=True)
 
     def _fail_pipelined(self, work: PipelinedWork, error: BaseException) -> None:
