@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import resource
 import struct
 import threading
 import time
@@ -52,6 +53,10 @@ _REGISTERING = ("spark.scheduler.maxRegisteredResourcesWaitingTime", "30s")
 _SETTLE_SECONDS = 2.0
 """How long no executor must have registered until those of a new application are considered complete."""
 _POLL_SECONDS = 0.1
+_OPEN_FILES, _OPEN_FILES_A_SLOT, _OPEN_FILES_A_PAIR = 500, 15, 5
+"""The open files of Spark's JVM: in any case, for each slot, and for each pair of slots (counted with 8 and 24 slots). Each
+receiver has a client of its own, with its own event loop, for each sender.
+"""
 _seen: dict[str, int] = {}
 """How many tasks have run at the same time, by Spark application."""
 _log = logging.getLogger(__name__)
@@ -75,6 +80,8 @@ def missing(spark: SparkSession, slots: int, check: Callable[[], None] = lambda:
         _task_slots(spark)
     except Exception as error:
         return f"this version of Spark has no pipelined shuffle that a batch job can use ({type(error).__name__})"
+    if is_local(spark) and (reason := _too_many_files(slots)) is not None:
+        return reason
     tasks = _task_slots(spark) if is_local(spark) else _task_slots_of_executors(spark, 2 * slots, check)
     if tasks < 2 * slots:
         return (
@@ -82,6 +89,18 @@ def missing(spark: SparkSession, slots: int, check: Callable[[], None] = lambda:
             "spark.task.cpus, which may be a fraction"
         )
     return None
+
+
+def _too_many_files(slots: int) -> str | None:
+    """Returns why so many slots would be too many for one JVM; None if they are not."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # Java raises its own limit to the hard one.
+    needed = _OPEN_FILES + _OPEN_FILES_A_SLOT * slots + _OPEN_FILES_A_PAIR * slots**2
+    if most == resource.RLIM_INFINITY or needed <= most:
+        return None
+    return (
+        f"for {slots} slots, Spark's pipelined shuffle needs about {needed} open files in one JVM, and {most} are allowed "
+        "(ulimit -Hn): fewer slots would do, or a higher limit, or a cluster"
+    )
 
 
 def _task_slots(spark: SparkSession) -> int:

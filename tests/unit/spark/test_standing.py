@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from itertools import chain, repeat
 from multiprocessing import Pipe
 from types import SimpleNamespace
@@ -94,6 +95,22 @@ def test_where_connections_are_to_be_encrypted_no_job_is_pipelined(
 def test_a_session_of_the_users_must_have_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     reason = FakeCluster(monkeypatch, 8, spark_shuffle_streaming_networkBufferSize="32768").missing()
     assert reason == "its Spark session was started without spark.shuffle.streaming.networkBufferSize=1"
+
+
+@pytest.mark.parametrize(
+    ("slots", "most", "fits"),
+    [(64, 20_000, False), (48, 20_000, True), (64, 524_288, True), (64, resource.RLIM_INFINITY, True), (16, 1024, False)],
+)
+def test_the_open_files_of_one_jvm_allow_for_so_many_slots(
+    monkeypatch: pytest.MonkeyPatch, slots: int, most: int, fits: bool
+) -> None:
+    monkeypatch.setattr(standing.resource, "getrlimit", lambda which: (min(1024, most), most))
+    cluster = FakeCluster(monkeypatch, 2 * slots)
+    assert cluster.missing(slots) is None, "the executors of a cluster have limits of their own"
+    cluster.sparkContext.master = f"local[{2 * slots}]"
+    reason = cluster.missing(slots)
+    assert (reason is None) == fits
+    assert fits or (reason is not None and f"for {slots} slots" in reason and str(most) in reason)
 
 
 def test_the_last_row_to_each_slot_is_followed_by_an_empty_one_also_behind_large_ones(monkeypatch):
