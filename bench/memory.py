@@ -14,7 +14,7 @@ from bench.jobs import RunningCount, environment, keyed_pairs
 from bench.report import Result, Row
 from flintstream.jobmaster.job_master import JobMaster
 
-RECORDS = 20_000_000
+RECORDS = 60_000_000
 QUICK_RECORDS = 2_000_000
 MOST_MEGABYTES = 600
 MOST_GROWTH_PERCENT = 5
@@ -31,7 +31,9 @@ _LABELS = {
 def run(quick: bool) -> Result:
     """Runs a keyed job, and samples all processes that belong to it."""
     records = QUICK_RECORDS if quick else RECORDS
-    counts = keyed_pairs(environment(), records).process(RunningCount()).filter(IsCount(records // KEYS))
+    # Longer epochs would be too few to see whether memory grows.
+    env = environment(**{"flint__epoch__target-duration": "1 s"})
+    counts = keyed_pairs(env, records).process(RunningCount()).filter(IsCount(records // KEYS))
     with counts.execute_and_collect("memory") as results, Sampler(results.get_job_client()) as sampler:
         found = sum(1 for _ in results)
         master: JobMaster = results.get_job_client().master

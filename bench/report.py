@@ -111,7 +111,9 @@ def show(console: Console, result: Result) -> None:
 def _shown_value(row: Row) -> str:
     if row.value is None:
         return "-"
-    return f"{row.value:,.0f} {row.unit}" if abs(row.value) >= 100 else f"{row.value:,.1f} {row.unit}"
+    size = abs(row.value)
+    shown = f"{row.value:,.0f}" if size >= 100 else f"{row.value:,.1f}" if size >= 0.1 else f"{row.value:.2g}"
+    return f"{shown} {row.unit}"
 
 
 def _shown_ratio(row: Row) -> str:

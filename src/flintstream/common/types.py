@@ -170,7 +170,9 @@ class Row:
             return f"<Row({', '.join(map(repr, self._values))})>"
         return f"Row({', '.join(f'{n}={v!r}' for n, v in zip(self._fields, self._values, strict=False))})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: Any) -> str | tuple[Any, ...]:
+        if type(self) is not Row:  # The class and its own attributes are kept.
+            return super().__reduce_ex__(max(2, protocol))
         if self._row_kind is _INSERT:
             return make_row, (self._values, self._fields)
         return make_row, (self._values, self._fields, self._row_kind.value)

@@ -213,7 +213,8 @@ class ChannelBuffer:
         except Exception as error:
             if self.place is None:
                 raise
-            raise user_fault(error, *self.place, _unencodable(batch)) from error
+            record = _unencodable(batch)
+            raise user_fault(_beyond_64_bits(batch, record) or error, *self.place, record) from error
 
     def _halve(self, batch: Batch, controls: list[PlacedControl]) -> None:
         half = len(batch.values) // 2
@@ -221,6 +222,16 @@ class ChannelBuffer:
         rest = [(place - half, element) for place, element in controls if place >= half]
         self._emit(batch.slice(0, half), first)
         self._emit(batch.slice(half, len(batch.values)), rest)
+
+
+def _beyond_64_bits(batch: Batch, record: Any) -> ValueError | None:
+    """Returns the error of a timestamp that no block can hold; None if all timestamps are integers of 64 bits."""
+    for value, timestamp in zip(batch.values, batch.timestamps or ()):
+        if value is record and isinstance(timestamp, int) and not -(2**63) <= timestamp < 2**63:
+            return ValueError(
+                f"the record has the timestamp {timestamp}: timestamps are milliseconds since 1970, in 64 bits"
+            )
+    return None
 
 
 def _unencodable(batch: Batch) -> Any:

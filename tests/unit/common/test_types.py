@@ -7,6 +7,9 @@ import cloudpickle
 import pytest
 
 from flintstream.common import Row, RowKind
+from flintstream.runtime.batch import Batch
+from flintstream.runtime.block import decode_block, encode_block
+from flintstream.runtime.detach import copied
 
 
 def test_fields_by_position_and_by_name() -> None:
@@ -94,6 +97,49 @@ def test_copies_and_pickles(row: Row) -> None:
     ):
         assert again == row
         assert again.get_row_kind() is row.get_row_kind()
+
+
+class Order(Row):
+    """As a user may write one: with a method, and an attribute that is no field."""
+
+    def __init__(self, note: str, **fields: int) -> None:
+        super().__init__(**fields)
+        self.note = note
+
+    def total(self) -> int:
+        return self["price"] * self["count"]
+
+
+class SlottedOrder(Order):
+    __slots__ = ("__hidden", "urgent")
+
+    def __init__(self, urgent: bool, note: str, **fields: int) -> None:
+        super().__init__(note, **fields)
+        self.urgent = urgent
+        self.__hidden = 7
+
+    def hidden(self) -> int:
+        return self.__hidden
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_subclasses_keep_their_class_and_attributes(protocol: int) -> None:
+    order, slotted = Order("today", price=3, count=5), SlottedOrder(True, "now", price=2, count=2)
+    order.set_row_kind(RowKind.DELETE)
+    for again in (pickle.loads(pickle.dumps(order, protocol)), copy.copy(order), copy.deepcopy(order), copied(order)):
+        assert type(again) is Order and again == order and again.get_row_kind() is RowKind.DELETE
+        assert (again.total(), again.note) == (15, "today")
+    for again in (pickle.loads(pickle.dumps(slotted, protocol)), copy.copy(slotted), copied(slotted)):
+        assert type(again) is SlottedOrder and again == slotted
+        assert (again.total(), again.note, again.urgent, again.hidden()) == (4, "now", True, 7)
+
+
+def test_subclasses_travel_between_tasks() -> None:
+    orders = [Order("today", price=price, count=2) for price in range(100)]
+    batch, _ = decode_block(encode_block(Batch(orders)))
+    assert [(type(each), each.total(), each.note) for each in batch.values] == [
+        (Order, 2 * price, "today") for price in range(100)
+    ]
 
 
 def test_pickles_of_many_rows_are_compact() -> None:

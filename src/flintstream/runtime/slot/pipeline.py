@@ -35,6 +35,10 @@ _LONGEST_PAUSE_SECONDS = 0.05
 """The most that a source without data, which cannot announce it, is left alone."""
 _LONGEST_WAIT_SECONDS = 3600.0
 _FEW_RECORDS = 64
+_STEP_SECONDS = 0.02
+"""How long a step takes at most where all tasks have much to do, unless a single block takes longer. Each of them goes on for
+its part of it, since the caches of the processor know its code and state by then.
+"""
 _LONGEST_ROUND_SECONDS = 0.2
 """The most that sources wait for blocks that have arrived before."""
 
@@ -124,6 +128,7 @@ class Pipeline:
         self._stations = {task.vertex.vertex_id: _Station(task, window(channels)) for task in tasks}
         # The last tasks of the graph first: what they process makes room for the others.
         self._order = sorted(self._stations.values(), key=lambda station: -station.task.vertex.level)
+        self._turn_seconds = _STEP_SECONDS / max(1, len(self._order))
         self._outs: dict[tuple[int, int, int], OutChannel] = {}
         self._outgoing: dict[int, list[bytes | memoryview]] = {}
         self.outgoing_bytes = 0
@@ -275,8 +280,8 @@ class Pipeline:
     # --- work ---
 
     def step(self) -> bool:
-        """Does some work: a block for each task, a few records from each source, what is due by the clock. Returns False if
-        there is nothing to do now.
+        """Does some work: a few blocks for each task, a few records from each source, what is due by the clock. Returns False
+        if there is nothing to do now.
         """
         if not self._open:
             return False
@@ -286,15 +291,9 @@ class Pipeline:
             if station.waiting or self._rests(station):
                 continue
             if station.inbox:
-                channel, frame = station.inbox.popleft()
-                station.round = max(0, station.round - 1)
-                if frame.kind == BARRIER:
-                    station.unaligned.discard(channel.channel)
-                    aligned = True
-                else:
-                    self._process(station, channel, frame)
-                    worked = True
-                    self._note_behind(station)
+                processed, reached = self._take_from_inbox(station)
+                worked |= processed
+                aligned |= reached
             elif not station.passed and not station.unaligned:
                 aligned |= self._pass(station)
             elif reads and station.reads and time.monotonic() >= station.next_read and self._read(station):
@@ -348,6 +347,25 @@ class Pipeline:
         for flusher in self._flushers.values():
             flusher.arm()
 
+    def _take_from_inbox(self, station: _Station) -> tuple[bool, bool]:
+        """Takes a frame from an inbox, and more while the task has its turn; returns whether there were blocks, and barriers."""
+        processed = reached = False
+        until = time.monotonic() + self._turn_seconds
+        while station.inbox:
+            channel, frame = station.inbox.popleft()
+            station.round = max(0, station.round - 1)
+            if frame.kind == BARRIER:
+                station.unaligned.discard(channel.channel)
+                reached = True
+            else:
+                self._process(station, channel, frame)
+                processed = True
+            if station.waiting or time.monotonic() >= until:
+                break
+        if processed:
+            self._note_behind(station)
+        return processed, reached
+
     def _process(self, station: _Station, channel: InChannel, frame: Frame) -> None:
         task = station.task
         task.start_work()
@@ -358,12 +376,19 @@ class Pipeline:
             self._post(channel.sender, Frame(CREDIT, self._slot, frame.vertex, frame.channel, credit))
 
     def _read(self, station: _Station) -> bool:
-        """Reads a few records of a source; returns whether there were any, or it has ended."""
+        """Reads records of a source while it has its turn; returns whether there were any, or it has ended."""
         task, head, work = station.task, station.source, station.work
         assert head is not None and work is not None
         before = head.output.records
+        until = time.monotonic() + self._turn_seconds
         task.start_work()
-        task.read_source(work, in_steps=True)
+        has_more = True
+        while has_more:
+            last = head.output.records
+            task.read_source(work, in_steps=True)
+            has_more = head.held_back and head.output.records - last >= _FEW_RECORDS
+            if task.finished or station.waiting or time.monotonic() >= until:
+                break
         if not task.finished:
             task.tick()
         station.busy += task.stop_work()

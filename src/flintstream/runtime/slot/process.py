@@ -193,10 +193,12 @@ class SlotProcess:
         finally:
             # Nothing may outlive the driver, least of all threads of user code; one of them may hold the lock of a stream.
             threading.Timer(_GRACE_SECONDS, os._exit, [0]).start()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            self._remove_files()
-            os._exit(0)
+            try:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                self._remove_files()
+            finally:
+                os._exit(0)
 
     def _answer_at_once(self, number: int, answer: Callable[[], Any]) -> None:
         try:
@@ -229,7 +231,10 @@ class SlotProcess:
         """Removes this slot's files; the last slot of a killed driver removes the driver's files too."""
         shutil.rmtree(self._directory, ignore_errors=True)
         if isinstance(self._spec.driver, str) and self._spec.directory is not None:
-            left = os.listdir(self._spec.directory) if os.path.isdir(self._spec.directory) else []
+            try:
+                left = os.listdir(self._spec.directory)
+            except FileNotFoundError:
+                return  # The driver removes them at the same time.
             # Besides the driver's socket, there are the exit statuses that the shells of ended slots leave.
             if all(name == os.path.basename(self._spec.driver) or name.startswith("exit-") for name in left):
                 shutil.rmtree(self._spec.directory, ignore_errors=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from flintstream.runtime.slot import process
 from flintstream.runtime.slot.connections import JobConnection, connection_over
 from flintstream.runtime.slot.handshake import ConnectionListener, Credentials, connect
 from flintstream.runtime.slot.messages import BeginEpoch, ListStaged, Look, Message, Request, SlotFailed
@@ -256,3 +257,32 @@ def test_a_task_that_says_nothing_and_hangs_up_is_none(running):
     mine.close()
     running.slot.take(its)
     assert running.call(2, ListStaged()) == {}
+
+
+def test_a_slot_ends_although_the_driver_removes_its_files_at_the_same_time(tmp_path, monkeypatch) -> None:
+    class Ended(BaseException):
+        pass
+
+    def exit_process(status: int) -> None:
+        assert status == 0
+        raise Ended
+
+    def removed(directory: str) -> list[str]:
+        assert directory == str(tmp_path)
+        raise FileNotFoundError(directory)
+
+    def hung_up() -> None:
+        raise EOFError
+
+    control: Any = SimpleNamespace(recv=hung_up, send=lambda message: None)
+    spec = SlotSpec(0, JOB, 0, f"{tmp_path}/driver", Credentials(b"a key"), str(tmp_path))
+    slot = SlotProcess(spec, control, str(tmp_path / "slot"))
+    monkeypatch.setattr(process, "threading", SimpleNamespace(Timer=lambda *arguments: SimpleNamespace(start=int)))
+    monkeypatch.setattr(process.os, "_exit", exit_process)
+    monkeypatch.setattr(process.os, "listdir", removed)
+    with pytest.raises(Ended) as ended:
+        slot.listen_to_driver()
+    assert not isinstance(ended.value.__context__, FileNotFoundError)
+    slot.put(Request(99, None))  # type: ignore[arg-type]  # Its processing thread ends, and closes what it has opened.
+    with suppress(AttributeError):
+        slot.run()
