@@ -17,12 +17,12 @@ from .deployed import Deployed
 SOURCE = "Source: Sequence Source"
 
 
-def deployed(env: StreamExecutionEnvironment) -> Deployed:
+def deployed(env: StreamExecutionEnvironment, limit: int = 1) -> Deployed:
     """A slot with a source that has more than it will ever read, and an operator behind it."""
     env.from_sequence(1, 10**15).rebalance().map(lambda n: n).name("Map")
     coordinator = SplitCoordinator(0, "numbers", 2, NumberSequenceSource(1, 10**15))
     coordinator.start()
-    return Deployed(env, sources={0: coordinator.work(1)})
+    return Deployed(env, sources={0: coordinator.work(limit)})
 
 
 def reads(slot: Deployed) -> list[int]:
@@ -93,7 +93,7 @@ def test_a_task_processes_blocks_while_it_has_its_turn(
 def test_a_source_reads_on_while_it_has_its_turn_and_credit(monkeypatch: pytest.MonkeyPatch):
     def read(seconds: float) -> int:
         monkeypatch.setattr(module, "_STEP_SECONDS", seconds)
-        slot = deployed(environment(2))
+        slot = deployed(environment(2), limit=10**6)
         for _ in range(4):  # The first reads are small.
             slot.pipeline.step()
         return slot.tasks[SOURCE].head.output.records
