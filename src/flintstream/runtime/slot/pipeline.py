@@ -35,7 +35,7 @@ _LONGEST_PAUSE_SECONDS = 0.05
 """The most that a source without data, which cannot announce it, is left alone."""
 _LONGEST_WAIT_SECONDS = 3600.0
 _FEW_RECORDS = 64
-_STEP_SECONDS = 0.02
+_STEP_SECONDS = 0.05
 """How long a step takes at most where all tasks have much to do, unless a single block takes longer. Each of them goes on for
 its part of it, since the caches of the processor know its code and state by then.
 """
