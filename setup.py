@@ -4,11 +4,36 @@ The same modules run as Python where there is none, only slower. `FLINT_PURE_PYT
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 SOURCES = Path("src")
+
+
+class BuildAllOrNone(build_ext):
+    """Compiles all modules; if one cannot be compiled, none is, since they know the layout of each other's objects.
+
+    The installation goes on in any case, whatever is missing: the compiler, the headers of Python, or memory.
+    """
+
+    def build_extensions(self) -> None:
+        self.failures: list[str] = []
+        super().build_extensions()
+        if self.failures:
+            self.warn(f"the record path is not compiled, and runs as Python: {self.failures[0]}")
+            for extension in self.extensions:
+                with suppress(FileNotFoundError):
+                    os.remove(self.get_ext_fullpath(extension.name))
+
+    def build_extension(self, ext: Any) -> None:
+        try:
+            super().build_extension(ext)
+        except Exception as error:  # Of which class depends on the version of setuptools.
+            self.failures.append(f"{ext.name}: {error}")
 
 
 def extensions() -> list[Extension]:
@@ -21,7 +46,7 @@ def extensions() -> list[Extension]:
         return []
     augmented = [path.with_suffix(".py") for path in SOURCES.rglob("*.pxd")]
     wanted = [
-        # Optional: without a compiler the installation goes on.
+        # Optional: what has not been built is not missed.
         Extension(
             ".".join(path.relative_to(SOURCES).with_suffix("").parts),
             [str(path)],
@@ -36,4 +61,8 @@ def extensions() -> list[Extension]:
     )
 
 
-setup(ext_modules=extensions(), options={"build_ext": {"parallel": os.cpu_count() or 1}})
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": BuildAllOrNone},
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
+)
