@@ -46,19 +46,18 @@ def extensions() -> list[Extension]:
         return []
     augmented = [path.with_suffix(".py") for path in SOURCES.rglob("*.pxd")]
     wanted = [
-        # Optional: what has not been built is not missed.
         Extension(
             ".".join(path.relative_to(SOURCES).with_suffix("").parts),
             [str(path)],
-            optional=True,
             extra_compile_args=["-O2", "-g0", "-fno-strict-aliasing"],
         )
         for path in sorted([*augmented, *SOURCES.rglob("*.pyx")])
     ]
     directives = {"language_level": 3, "annotation_typing": False, "binding": True, "nonecheck": True}
-    return list(
-        cythonize(wanted, build_dir="build", compiler_directives=directives, nthreads=os.cpu_count() or 1, quiet=True)
-    )
+    made = cythonize(wanted, build_dir="build", compiler_directives=directives, nthreads=os.cpu_count() or 1, quiet=True)
+    for extension in made:
+        extension.optional = True  # What has not been built is not missed. Cython forgets what it was given.
+    return list(made)
 
 
 setup(
