@@ -54,7 +54,9 @@ def extensions() -> list[Extension]:
         for path in sorted([*augmented, *SOURCES.rglob("*.pyx")])
     ]
     directives = {"language_level": 3, "annotation_typing": False, "binding": True, "nonecheck": True}
-    made = cythonize(wanted, build_dir="build", compiler_directives=directives, nthreads=os.cpu_count() or 1, quiet=True)
+    made = cythonize(
+        wanted, build_dir="build", compiler_directives=directives, nthreads=os.cpu_count() or 1, quiet=True
+    )
     for extension in made:
         extension.optional = True  # What has not been built is not missed. Cython forgets what it was given.
     return list(made)

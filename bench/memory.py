@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 
 from bench.functions import KEYS, IsCount
-from bench.jobs import RunningCount, environment, keyed_pairs
+from bench.jobs import PARALLELISM, RunningCount, environment, keyed_pairs
 from bench.report import Result, Row
 from flintstream.jobmaster.job_master import JobMaster
 
@@ -32,7 +32,7 @@ def run(quick: bool) -> Result:
     """Runs a keyed job, and samples all processes that belong to it."""
     records = QUICK_RECORDS if quick else RECORDS
     # Longer epochs would be too few to see whether memory grows.
-    env = environment(**{"flint__epoch__target-duration": "1 s"})
+    env = environment(PARALLELISM, **{"flint__epoch__target-duration": "1 s"})
     counts = keyed_pairs(env, records).process(RunningCount()).filter(IsCount(records // KEYS))
     with counts.execute_and_collect("memory") as results, Sampler(results.get_job_client()) as sampler:
         found = sum(1 for _ in results)

@@ -23,7 +23,9 @@ def installed(project: Path, compiler: str) -> tuple[set[str], str]:
         module.with_suffix(".pxd").write_text("cpdef twice(number)\n")
     (project / "src" / "tiny" / "__init__.py").touch()
     shutil.copy(ROOT / "setup.py", project)
-    (project / "setup.cfg").write_text("[metadata]\nname = tiny\n[options]\npackages = tiny\npackage_dir =\n    = src\n")
+    (project / "setup.cfg").write_text(
+        "[metadata]\nname = tiny\n[options]\npackages = tiny\npackage_dir =\n    = src\n"
+    )
     done = subprocess.run(
         [sys.executable, "setup.py", "build_ext", "--inplace"],
         cwd=project,

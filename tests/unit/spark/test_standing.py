@@ -99,7 +99,13 @@ def test_a_session_of_the_users_must_have_the_settings(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("slots", "most", "fits"),
-    [(64, 20_000, False), (48, 20_000, True), (64, 524_288, True), (64, resource.RLIM_INFINITY, True), (16, 1024, False)],
+    [
+        (64, 20_000, False),
+        (48, 20_000, True),
+        (64, 524_288, True),
+        (64, resource.RLIM_INFINITY, True),
+        (16, 1024, False),
+    ],
 )
 def test_the_open_files_of_one_jvm_allow_for_so_many_slots(
     monkeypatch: pytest.MonkeyPatch, slots: int, most: int, fits: bool

@@ -36,8 +36,8 @@ _LONGEST_PAUSE_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 3600.0
 _FEW_RECORDS = 64
 _STEP_SECONDS = 0.05
-"""How long a step takes at most where all tasks have much to do, unless a single block takes longer. Each of them goes on for
-its part of it, since the caches of the processor know its code and state by then.
+"""How long a step takes at most where all tasks have much to do, unless a single block takes longer. Each of them goes on
+for its part of it, since the caches of the processor know its code and state by then.
 """
 _LONGEST_ROUND_SECONDS = 0.2
 """The most that sources wait for blocks that have arrived before."""
@@ -280,8 +280,8 @@ class Pipeline:
     # --- work ---
 
     def step(self) -> bool:
-        """Does some work: a few blocks for each task, a few records from each source, what is due by the clock. Returns False
-        if there is nothing to do now.
+        """Does some work: a turn for each task and source, and what is due by the clock. Returns False if there is nothing
+        to do now.
         """
         if not self._open:
             return False
@@ -348,7 +348,9 @@ class Pipeline:
             flusher.arm()
 
     def _take_from_inbox(self, station: _Station) -> tuple[bool, bool]:
-        """Takes a frame from an inbox, and more while the task has its turn; returns whether there were blocks, and barriers."""
+        """Takes a frame from an inbox, and more while the task has its turn; returns whether there were blocks, and whether
+        there were barriers.
+        """
         processed = reached = False
         until = time.monotonic() + self._turn_seconds
         while station.inbox:

@@ -106,8 +106,8 @@ class PipelinedWork:
         return worked
 
     def _may_gather(self, began: float) -> bool:
-        """Returns whether what there is to send may wait for what the next step adds, after a step that `began` then: if a step
-        as long as that ends in time.
+        """Returns whether what there is to send may wait for what the next step adds: if a step that takes as long as the
+        last one, which `began` then, ends in time.
         """
         if not self._pipeline.outgoing_bytes:
             return True
