@@ -82,6 +82,7 @@ class Clock:
 def test_a_task_processes_blocks_while_it_has_its_turn(
     monkeypatch: pytest.MonkeyPatch, seconds_a_look: float, at_least: int, at_most: int
 ):
+    monkeypatch.setattr(module, "_STEP_SECONDS", 0.02)
     slot = deployed(environment(2))
     for _ in range(10):
         slot.give("Map")
