@@ -225,7 +225,7 @@ class ChannelBuffer:
 
 
 def _beyond_64_bits(batch: Batch, record: Any) -> ValueError | None:
-    """Returns the error of a timestamp that no block can hold; None if all timestamps are integers of 64 bits."""
+    """Returns the error of a record with a timestamp that no block can hold; None if that is not what is wrong with it."""
     for value, timestamp in zip(batch.values, batch.timestamps or ()):
         if value is record and isinstance(timestamp, int) and not -(2**63) <= timestamp < 2**63:
             return ValueError(

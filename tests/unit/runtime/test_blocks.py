@@ -230,6 +230,17 @@ class TestChannelBuffer:
         assert elements(blocks) == [(1, None, None), Watermark(3), (2, 10, None), (3, None, None)]
         assert len(blocks) == 3
 
+    @pytest.mark.parametrize("timestamp", [2**63, -(2**70)])
+    def test_a_timestamp_beyond_64_bits_is_named_with_its_record(self, timestamp: int) -> None:
+        buffer = ChannelBuffer([].append, keyed=False)
+        buffer.place = ("assign", 1)
+        buffer.extend(Batch(["early", "odd", "late"], [1, timestamp, 2]))
+        with pytest.raises(UserCodeError) as raised:
+            buffer.flush()
+        fault = raised.value.fault
+        assert (fault.operator, fault.subtask, fault.record) == ("assign", 1, "'odd'")
+        assert f"the record has the timestamp {timestamp}" in fault.summary and "64 bits" in fault.summary
+
     @given(
         st.lists(
             st.one_of(
@@ -271,14 +282,3 @@ def test_a_record_keeps_what_it_holds_twice_whatever_the_others_are() -> None:
     batch, _ = decode_block(encode_block(Batch(values)))
     assert batch.values == values
     assert batch.values[1]["one"] is batch.values[1]["two"]
-
-    @pytest.mark.parametrize("timestamp", [2**63, -(2**70)])
-    def test_a_timestamp_beyond_64_bits_is_named_with_its_record(self, timestamp: int) -> None:
-        buffer = ChannelBuffer([].append, keyed=False)
-        buffer.place = ("assign", 1)
-        buffer.extend(Batch(["early", "odd", "late"], [1, timestamp, 2]))
-        with pytest.raises(UserCodeError) as raised:
-            buffer.flush()
-        fault = raised.value.fault
-        assert (fault.operator, fault.subtask, fault.record) == ("assign", 1, "'odd'")
-        assert f"the record has the timestamp {timestamp}" in fault.summary and "64 bits" in fault.summary
